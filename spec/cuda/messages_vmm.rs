@@ -61,3 +61,8 @@ fn PoolImport(pool: u32, tag: [u8; 8], secret: [u8; 16]);
 #[id(0x840b)] #[message] #[waits] #[family(pool)]
 #[creates(PoolMemory, va)] #[child_of(MemoryPool, pool)]
 fn PoolImportPointer(pool: u32, data: Bytes) -> (va: u64, size: u64, device: i32);
+
+/// Gives tiles of arrays memory, or takes it from them: structures of `cuMemMapArrayAsync`, with ids
+/// in the place of handles.
+#[id(0x840c)] #[message] #[waits] #[family(array)]
+fn ArraysMap(stream: u32, list: Bytes);

@@ -64,8 +64,12 @@ fn cuMemMap(
     flags: u64,
 ) -> CUresult;
 
-#[unsupported("sparse arrays are not forwarded")] #[get_proc("cuMemMapArrayAsync", 11010)] #[per_thread("_ptsz")]
-fn cuMemMapArrayAsync(mapInfoList: *mut CUarrayMapInfo, count: u32, hStream: CUstream) -> CUresult;
+#[custom] #[cx] #[get_proc("cuMemMapArrayAsync", 11010)] #[per_thread("_ptsz")]
+fn cuMemMapArrayAsync(
+    mapInfoList: *mut CUarrayMapInfo,
+    count: u32,
+    #[handle] hStream: CUstream,
+) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuMemRelease", 10020)]
 fn cuMemRelease(#[handle] handle: CUmemGenericAllocationHandle) -> CUresult;

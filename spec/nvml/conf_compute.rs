@@ -1,9 +1,9 @@
 //! Confidential computing.
 
-#[unsupported("confidential computing is an affair of the server and its GPU")]
+#[asked]
 fn nvmlDeviceGetConfComputeGpuAttestationReport(
-    device: nvmlDevice_t,
-    gpuAtstReport: *mut nvmlConfComputeGpuAttestationReport_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] gpuAtstReport: *mut nvmlConfComputeGpuAttestationReport_t,
 ) -> nvmlReturn_t;
 
 #[asked]
@@ -18,17 +18,17 @@ fn nvmlDeviceGetConfComputeMemSizeInfo(
     #[out] memInfo: *mut nvmlConfComputeMemSizeInfo_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("confidential computing is an affair of the server and its GPU")]
+#[asked(whole)]
 fn nvmlDeviceGetConfComputeProtectedMemoryUsage(
-    device: nvmlDevice_t,
-    memory: *mut nvmlMemory_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] memory: *mut nvmlMemory_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("confidential computing is an affair of the server and its GPU")]
+#[asked]
 fn nvmlDeviceGetDramEncryptionMode(
-    device: nvmlDevice_t,
-    current: *mut nvmlDramEncryptionInfo_t,
-    pending: *mut nvmlDramEncryptionInfo_t,
+    #[handle] device: nvmlDevice_t,
+    #[versioned] current: *mut nvmlDramEncryptionInfo_t,
+    #[versioned] pending: *mut nvmlDramEncryptionInfo_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("confidential computing is an affair of the server and its GPU")]
@@ -40,29 +40,31 @@ fn nvmlDeviceSetDramEncryptionMode(
     dramEncryption: *const nvmlDramEncryptionInfo_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("confidential computing is an affair of the server and its GPU")]
+#[asked]
 fn nvmlSystemGetConfComputeCapabilities(
-    capabilities: *mut nvmlConfComputeSystemCaps_t,
+    #[out] capabilities: *mut nvmlConfComputeSystemCaps_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("confidential computing is an affair of the server and its GPU")]
-fn nvmlSystemGetConfComputeGpusReadyState(isAcceptingWork: *mut u32) -> nvmlReturn_t;
+#[asked]
+fn nvmlSystemGetConfComputeGpusReadyState(#[out] isAcceptingWork: *mut u32) -> nvmlReturn_t;
 
-#[unsupported("confidential computing is an affair of the server and its GPU")]
+#[asked]
 fn nvmlSystemGetConfComputeKeyRotationThresholdInfo(
-    pKeyRotationThrInfo: *mut nvmlConfComputeGetKeyRotationThresholdInfo_t,
+    #[versioned] pKeyRotationThrInfo: *mut nvmlConfComputeGetKeyRotationThresholdInfo_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("confidential computing is an affair of the server and its GPU")]
-fn nvmlSystemGetConfComputeSettings(settings: *mut nvmlSystemConfComputeSettings_t) -> nvmlReturn_t;
+#[asked]
+fn nvmlSystemGetConfComputeSettings(
+    #[versioned] settings: *mut nvmlSystemConfComputeSettings_t,
+) -> nvmlReturn_t;
 
-#[unsupported("confidential computing is an affair of the server and its GPU")]
+#[asked]
 fn nvmlSystemGetConfComputeSettings_v2(
-    settings: *mut nvmlSystemConfComputeSettings_v2_t,
+    #[versioned] settings: *mut nvmlSystemConfComputeSettings_v2_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("confidential computing is an affair of the server and its GPU")]
-fn nvmlSystemGetConfComputeState(state: *mut nvmlConfComputeSystemState_t) -> nvmlReturn_t;
+#[asked]
+fn nvmlSystemGetConfComputeState(#[out] state: *mut nvmlConfComputeSystemState_t) -> nvmlReturn_t;
 
 #[unsupported("confidential computing is an affair of the server and its GPU")]
 fn nvmlSystemSetConfComputeGpusReadyState(isAcceptingWork: u32) -> nvmlReturn_t;

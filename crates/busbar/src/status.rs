@@ -374,6 +374,13 @@ pub fn ps(a: &PsArgs) -> Result<()> {
                 format!("{}{lost}", s.program),
             ];
             table.row(row, mood);
+            if !s.checkpoint.is_empty() {
+                table.note(format!(
+                    "    {}: another program has it wait (cuCheckpointProcessLock) until it is \
+                     unlocked",
+                    s.checkpoint
+                ));
+            }
             if !s.stall.is_empty() {
                 table.note(format!("    {}", s.stall));
             }

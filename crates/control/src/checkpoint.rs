@@ -34,6 +34,16 @@ impl Step {
     }
 }
 
+/// What a session's state is called where people read it; nothing while it runs.
+pub fn name_of(state: u32) -> &'static str {
+    match state {
+        1 => "locked",
+        2 => "checkpointed",
+        3 => "failed",
+        _ => "",
+    }
+}
+
 /// What became of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -125,6 +125,10 @@ pub struct Session {
     /// What was said last of calls of its job that stand still; empty once they have gone on.
     #[serde(default)]
     pub stall: String,
+    /// Where another program has left it by CUDA's checkpoint functions: `locked`, `checkpointed`,
+    /// `failed`; empty while it runs.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub checkpoint: String,
     /// The worker's process.
     #[serde(default)]
     pub worker_pid: u32,

@@ -1,6 +1,7 @@
 //! Checkpoints as a program takes them, of itself or of another.
 
 use crate::driver::Driver;
+use std::cell::Cell;
 use std::io::BufRead;
 use std::ptr::{null, null_mut};
 
@@ -77,6 +78,7 @@ pub fn answers(d: &Driver) {
 /// What can be set of core dumps, and what that says then.
 pub fn dumps(d: &Driver) {
     d.begin();
+    let when = Cell::new("");
     let word = |of_all: bool, set: bool, which: i32, bytes: &[u8], mut size: usize| {
         let mut room = [0u8; 2000];
         room[..bytes.len()].copy_from_slice(bytes);
@@ -89,8 +91,9 @@ pub fn dumps(d: &Driver) {
         };
         let what = if set { "set" } else { "get" };
         println!(
-            "{what} {which} for all {of_all}: {rc}, {size}, {:?}",
-            &room[..8]
+            "{1}{what} {which} for all {of_all}: {rc}, {size}, {0:?}",
+            &room[..8],
+            when.get(),
         );
     };
     for which in 0..9 {
@@ -103,21 +106,31 @@ pub fn dumps(d: &Driver) {
         word(false, false, which, &[], size);
         word(true, false, which, &[], 8);
     }
-    for (which, value) in [
-        (2, &[0][..]),
+    let settings: [(i32, &[u8]); 5] = [
+        (2, &[0]),
         (3, &[1]),
         (5, b"core\0"),
         (6, b"pipe\0"),
         (7, &[1, 0, 0, 0]),
-    ] {
+    ];
+    for (which, value) in settings {
         word(true, true, which, value, value.len());
-        word(false, false, which, &[], 100);
-        word(false, false, which, &[], value.len());
     }
+    when.set("after ");
+    for (which, value) in settings {
+        let room = if value.len() == 5 { 100 } else { value.len() };
+        word(true, false, which, &[], room);
+        word(false, false, which, &[], room);
+    }
+    when.set("mine ");
     word(false, true, 5, b"mine\0", 5);
     word(false, false, 5, &[], 5);
-    word(true, false, 5, &[], 5);
+    word(true, false, 5, &[], 4);
     word(false, false, 5, &[], 3);
     word(true, true, 1, &[0], 1);
     word(true, true, 4, &[0], 1);
+    when.set("new ");
+    let mut other = 0;
+    assert_eq!(d.cuCtxCreate_v2(&mut other, 0, 0), 0);
+    word(false, false, 5, &[], 5);
 }

@@ -37,6 +37,7 @@ functions! {
     cuDeviceGetUuid_v2(out: &mut [u8; 16], device: i32);
     cuDevicePrimaryCtxRetain(out: &mut usize, device: i32);
     cuCtxSetCurrent(context: usize);
+    cuCtxCreate_v2(out: &mut usize, flags: u32, device: i32);
     cuCtxSynchronize();
     cuCtxGetDevice(out: &mut i32);
     cuCtxPushCurrent_v2(context: usize);

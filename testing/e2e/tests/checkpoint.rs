@@ -60,6 +60,12 @@ fn another_program_waits_while_it_is_locked_and_has_everything_afterwards() {
     let pid = p.pid();
     let said = steps(&server, pid, &["lock=2000", "checkpoint"]);
     assert_eq!(said, ["lock=2000 0, state 1 0", "checkpoint 0, state 2 0"]);
+    let shown = |state: Value| {
+        let all = server.sessions();
+        let theirs = all.iter().find(|s| s["pid"] == pid).expect("its session");
+        assert_eq!(theirs["checkpoint"], state);
+    };
+    shown("checkpointed".into());
     // What it asks for now it gets when it is unlocked, and its server answers others meanwhile.
     p.say("");
     let mut other = answering(&server, None);
@@ -75,6 +81,7 @@ fn another_program_waits_while_it_is_locked_and_has_everything_afterwards() {
         ]
     );
     assert_eq!(p.line(), "had 1 true");
+    shown(Value::Null);
     assert!(p.finish().1.success());
     // Of what has ended, or was never there, nothing is locked.
     assert_eq!(
@@ -184,12 +191,20 @@ fn what_is_set_of_core_dumps_is_kept_and_none_is_begun() {
         "get 2 for all true: 1, 8, [0, 0, 0, 0, 0, 0, 0, 0]",
         "get 0 for all true: 1, 1, [0, 0, 0, 0, 0, 0, 0, 0]",
         "get 8 for all true: 1, 1, [0, 0, 0, 0, 0, 0, 0, 0]",
-        "get 5 for all false: 0, 100, [99, 111, 114, 101, 0, 0, 0, 0]",
-        "get 7 for all false: 0, 4, [1, 0, 0, 0, 0, 0, 0, 0]",
-        "get 5 for all false: 0, 5, [109, 105, 110, 101, 0, 0, 0, 0]",
-        "get 5 for all true: 0, 5, [99, 111, 114, 101, 0, 0, 0, 0]",
-        "get 5 for all false: 1, 3, [0, 0, 0, 0, 0, 0, 0, 0]",
-        "set 1 for all true: 0, 1, [0, 0, 0, 0, 0, 0, 0, 0]",
+        "get 4 for all true: 0, 1, [0, 0, 0, 0, 0, 0, 0, 0]",
+        "get 4 for all false: 1, 1, [0, 0, 0, 0, 0, 0, 0, 0]",
+        // The context was there before anything was set for all.
+        "after get 5 for all false: 0, 100, [0, 0, 0, 0, 0, 0, 0, 0]",
+        "after get 7 for all false: 0, 4, [0, 0, 0, 0, 0, 0, 0, 0]",
+        "after get 7 for all true: 0, 4, [1, 0, 0, 0, 0, 0, 0, 0]",
+        // The flags say the same, and were set last.
+        "after get 2 for all true: 0, 1, [1, 0, 0, 0, 0, 0, 0, 0]",
+        "after get 3 for all true: 0, 1, [0, 0, 0, 0, 0, 0, 0, 0]",
+        "mine get 5 for all false: 0, 5, [109, 105, 110, 101, 0, 0, 0, 0]",
+        "mine get 5 for all true: 0, 4, [99, 111, 114, 101, 0, 0, 0, 0]",
+        "mine get 5 for all false: 1, 3, [0, 0, 0, 0, 0, 0, 0, 0]",
+        "new get 5 for all false: 0, 5, [99, 111, 114, 101, 0, 0, 0, 0]",
+        "mine set 1 for all true: 0, 1, [0, 0, 0, 0, 0, 0, 0, 0]",
     ] {
         assert!(lines.contains(&line), "{line}: {text}");
     }

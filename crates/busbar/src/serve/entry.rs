@@ -57,6 +57,8 @@ pub(crate) struct SessionEntry {
     /// became of them.
     pub steps: BTreeMap<u64, Option<Reached>>,
     pub last_step: u64,
+    /// In which state it was after the last one.
+    pub checkpoint: u32,
     /// What it has had of its devices, by ordinal, when that was last looked at.
     pub had: BTreeMap<u32, Had>,
     /// What it has in common with the other ranks of its job.

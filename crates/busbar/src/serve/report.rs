@@ -6,6 +6,7 @@ use super::entry::SessionEntry;
 use super::identity::Who;
 use super::state::Server;
 use busbar_control::attach::Order;
+use busbar_control::checkpoint::name_of;
 use busbar_control::gpu::{Gpus, Question, Said};
 use busbar_control::hello::{ClientInfo, EVENTS, HOLDINGS, Hello, LAST_READINGS};
 use busbar_control::holding::Holding;
@@ -122,6 +123,7 @@ fn own_sessions(server: &Server, hello: &Hello, who: &Who) -> Vec<Session> {
                 job: s.client.job.clone(),
                 network: network(&s.client),
                 stall: s.stall.clone(),
+                checkpoint: name_of(s.checkpoint).into(),
                 worker_pid: s.worker.pid,
                 lease: placing.lease,
                 memory_limit: placing.memory,

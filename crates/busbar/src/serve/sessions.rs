@@ -223,6 +223,7 @@ pub(super) fn open(
         told: 0,
         steps: BTreeMap::new(),
         last_step: 0,
+        checkpoint: 0,
         pace: Pace::default(),
         had: BTreeMap::new(),
         idle: idle_after,
@@ -329,9 +330,11 @@ fn watch(
             }
             Report::Reached { number, reached } => {
                 let mut sessions = lock(&server.sessions);
-                let found = sessions.get_mut(session);
-                if let Some(step) = found.and_then(|s| s.steps.get_mut(&number)) {
-                    *step = Some(reached);
+                if let Some(s) = sessions.get_mut(session) {
+                    s.checkpoint = reached.state;
+                    if let Some(step) = s.steps.get_mut(&number) {
+                        *step = Some(reached);
+                    }
                 }
                 drop(sessions);
                 server.told.notify_all();

@@ -2,6 +2,7 @@
 
 use super::prelude::*;
 use super::taken::BLOCK;
+use crate::answer::items;
 use crate::memory::in_pieces;
 use crate::objects::Creates;
 
@@ -123,6 +124,43 @@ pub fn cu_mipmapped_array_create(w: &mut Cuda, m: msg::CuMipmappedArrayCreate) -
         unsafe { driver.cuMipmappedArrayCreate((&raw mut *raw).cast(), &d, levels) }
     };
     create(w, &m, (&d, levels), make, destroy_levels)
+}
+
+/// The memory that tiles get counts for as long as the array is there, if not for longer: which
+/// of it is taken from the array again nobody says.
+pub fn arrays_map(w: &mut Cuda, m: msg::ArraysMap<'_>) -> Result<(), Fail> {
+    let mut list: Vec<CUarrayMapInfo> = items(m.list)?;
+    let mut charges = Vec::new();
+    let id = |n: u64| u32::try_from(n).map_err(|_| CUDA_ERROR_INVALID_HANDLE);
+    for entry in &mut list {
+        let kind = match entry.resourceType {
+            CU_RESOURCE_TYPE_ARRAY => Kind::Array,
+            CU_RESOURCE_TYPE_MIPMAPPED_ARRAY => Kind::MipmappedArray,
+            _ => return Err(CUDA_ERROR_INVALID_VALUE.into()),
+        };
+        let array = id(entry.resource[0])?;
+        entry.resource[0] = w.handle(kind, array)?;
+        // No other kind of memory has ids.
+        entry.memHandleType = CU_MEM_HANDLE_TYPE_GENERIC;
+        match entry.memOperationType {
+            CU_MEM_OPERATION_TYPE_MAP => {
+                let memory = id(entry.memHandle[0])?;
+                entry.memHandle[0] = w.handle(Kind::Allocation, memory)?;
+                let charge = w.handles.charged((Kind::Allocation, memory)).cloned();
+                charges.extend(charge.map(|c| ((kind, array), memory, c)));
+            }
+            _ => entry.memHandle[0] = 0,
+        }
+    }
+    let stream = w.stream(m.stream)?;
+    let count = u32::try_from(list.len()).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+    // SAFETY: live handles, and as many structures as are said.
+    check(unsafe { w.cuMemMapArrayAsync(list.as_mut_ptr(), count, stream as CUstream) })?;
+    for (array, memory, charge) in charges {
+        // Its own is of sort 0.
+        w.handles.charge(array, memory.saturating_add(1), charge);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,20 +1,28 @@
 //! What is set of core dumps. There are none: a driver writes them on its own machine.
 
 use super::prelude::*;
-use crate::cuda::state::dumps::{ALL, Settings};
+use crate::cuda::state::dumps::{ALL, Of, Settings};
 
 /// What of core dumps cannot be had.
 const NONE: &str = "core dumps are written on the machine of the device, so there are none here";
+
+/// The current context.
+fn of_current(cx: Cx) -> Result<Of> {
+    let context = cx.scope;
+    let info = cx.state().contexts.info(context);
+    let serial = info.ok_or(CUDA_ERROR_INVALID_CONTEXT)?.serial;
+    Ok(Of { context, serial })
+}
 
 unsafe fn get(
     cx: Cx,
     name: CUcoredumpSettings,
     (value, size): (*mut c_void, *mut usize),
-    whose: u32,
+    whose: Of,
 ) -> Result<()> {
     refuse_if(size.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let bytes = cx.state().dumps.get(whose, name)?;
-    let most = Settings::size(name)?;
+    let most = Settings::size(whose, name)?;
     if value.is_null() {
         // SAFETY: checked for null above; the program's pointer.
         unsafe { size.write_unaligned(most) };
@@ -29,6 +37,10 @@ unsafe fn get(
     refuse_if(!fits, CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program's buffer, which has room for them.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast(), bytes.len()) };
+    if Settings::is_text(name) && room > bytes.len() {
+        // SAFETY: as above; a text has its end, where there is room for that.
+        unsafe { value.cast::<u8>().add(bytes.len()).write(0) };
+    }
     Ok(())
 }
 
@@ -36,11 +48,11 @@ unsafe fn set(
     cx: Cx,
     name: CUcoredumpSettings,
     (value, size): (*mut c_void, *mut usize),
-    whose: u32,
+    whose: Of,
 ) -> Result<()> {
     let null = value.is_null() || size.is_null();
     refuse_if(null, CUDA_ERROR_INVALID_VALUE)?;
-    let most = Settings::size(name)?;
+    let most = Settings::size(whose, name)?;
     // SAFETY: checked for null above; the program's pointer.
     let len = unsafe { size.read_unaligned() };
     let fits = match Settings::is_text(name) {
@@ -60,7 +72,8 @@ unsafe fn set(
             NONE,
         ));
     }
-    cx.state().dumps.set(whose, name, bytes);
+    let next = cx.state().contexts.next_serial();
+    cx.state().dumps.set(whose, name, bytes, next);
     Ok(())
 }
 
@@ -71,7 +84,7 @@ pub unsafe fn cuCoredumpGetAttribute(
     size: *mut usize,
 ) -> Result<()> {
     // SAFETY: passed on to the caller.
-    unsafe { get(cx, name, (value, size), cx.scope) }
+    unsafe { get(cx, name, (value, size), of_current(cx)?) }
 }
 
 pub unsafe fn cuCoredumpGetAttributeGlobal(
@@ -91,7 +104,7 @@ pub unsafe fn cuCoredumpSetAttribute(
     size: *mut usize,
 ) -> Result<()> {
     // SAFETY: passed on to the caller.
-    unsafe { set(cx, name, (value, size), cx.scope) }
+    unsafe { set(cx, name, (value, size), of_current(cx)?) }
 }
 
 pub unsafe fn cuCoredumpSetAttributeGlobal(

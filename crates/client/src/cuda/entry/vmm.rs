@@ -1,7 +1,7 @@
 //! Virtual memory management: addresses are reserved here, memory is made and mapped at the worker.
 
 use super::prelude::*;
-use crate::cuda::engine::{host_file, place, vmm};
+use crate::cuda::engine::{host_file, place, stream, vmm};
 use crate::cuda::state::host_file::MEMORY;
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space::GRANULE;
@@ -257,4 +257,41 @@ pub fn cuMemGetAllocationGranularity(
     option: CUmemAllocationGranularity_flags,
 ) -> Result<usize> {
     vmm::granularity(cx, props, option)
+}
+
+/// Entries of a list at most, which is in one message.
+const MOST_MAPPED: u32 = 4096;
+
+pub unsafe fn cuMemMapArrayAsync(
+    cx: Cx,
+    list: *mut CUarrayMapInfo,
+    count: u32,
+    stream: u32,
+) -> Result<()> {
+    refuse_if(list.is_null() || count == 0, CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(count > MOST_MAPPED, CUDA_ERROR_NOT_SUPPORTED)?;
+    let cx = cx.in_context(stream::context_of(cx, stream)?);
+    // SAFETY: the program's array of `count` items.
+    let mut list = unsafe { std::slice::from_raw_parts(list, count as usize) }.to_vec();
+    for entry in &mut list {
+        let kind = match entry.resourceType {
+            CU_RESOURCE_TYPE_ARRAY => Kind::Array,
+            CU_RESOURCE_TYPE_MIPMAPPED_ARRAY => Kind::MipmappedArray,
+            _ => return Err(CUDA_ERROR_INVALID_VALUE),
+        };
+        entry.resource[0] = cx.handle(kind, entry.resource[0])?.into();
+        // What is unmapped names no memory.
+        if entry.memOperationType == CU_MEM_OPERATION_TYPE_MAP {
+            let memory = cx.handle(Kind::Allocation, entry.memHandle[0])?;
+            let s = lock(&cx.state().vmm);
+            let of_device = s
+                .allocations
+                .get(&memory)
+                .is_some_and(|a| !a.pages.is_any());
+            refuse_if(!of_device, CUDA_ERROR_INVALID_VALUE)?;
+            entry.memHandle[0] = memory.into();
+        }
+    }
+    let list = busbar_abi::slice_bytes(&list);
+    cx.call(&msg::ArraysMap { stream, list }).map(drop)
 }

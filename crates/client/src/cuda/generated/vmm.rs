@@ -237,22 +237,46 @@ unsafe extern "C" fn plain_cuMemMap(
     })
 }
 
-/// `cuMemMapArrayAsync`: refused.
-pub unsafe extern "C" fn cuMemMapArrayAsync(
-    _mapInfoList: *mut CUarrayMapInfo,
-    _count: u32,
-    _hStream: CUstream,
-) -> CUresult {
-    life::unsupported("cuMemMapArrayAsync", "sparse arrays are not forwarded")
+watched! {
+    584, cuMemMapArrayAsync, watched_cuMemMapArrayAsync, plain_cuMemMapArrayAsync,
+    (mapInfoList: *mut CUarrayMapInfo, count: u32, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemMapArrayAsync_ptsz`: refused.
-pub unsafe extern "C" fn cuMemMapArrayAsync_ptsz(
-    _mapInfoList: *mut CUarrayMapInfo,
-    _count: u32,
-    _hStream: CUstream,
+unsafe extern "C" fn plain_cuMemMapArrayAsync(
+    mapInfoList: *mut CUarrayMapInfo,
+    count: u32,
+    hStream: CUstream,
 ) -> CUresult {
-    life::unsupported("cuMemMapArrayAsync", "sparse arrays are not forwarded")
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemMapArrayAsync(mapInfoList, count, hStream) };
+    life::call(again, move || {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::vmm::cuMemMapArrayAsync(cx, mapInfoList, count, hStream) }
+    })
+}
+
+watched! {
+    585, cuMemMapArrayAsync_ptsz, watched_cuMemMapArrayAsync_ptsz, plain_cuMemMapArrayAsync_ptsz,
+    (mapInfoList: *mut CUarrayMapInfo, count: u32, hStream: CUstream) -> CUresult
+}
+
+unsafe extern "C" fn plain_cuMemMapArrayAsync_ptsz(
+    mapInfoList: *mut CUarrayMapInfo,
+    count: u32,
+    hStream: CUstream,
+) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemMapArrayAsync_ptsz(mapInfoList, count, hStream) };
+    life::call(again, move || {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::vmm::cuMemMapArrayAsync(cx, mapInfoList, count, hStream) }
+    })
 }
 
 watched! {

@@ -191,6 +191,11 @@ impl Contexts {
         c.device.store(device, Ordering::Release);
     }
 
+    /// The serial of the context that is made next.
+    pub fn next_serial(&self) -> u64 {
+        self.serials.load(Ordering::Relaxed)
+    }
+
     /// What the context with this id is.
     pub fn info(&self, id: u32) -> Option<Info> {
         let c = self.all.get(id)?;

@@ -8,15 +8,23 @@ use life::Kind;
 use std::ffi::{c_char, c_void};
 
 use crate::nvml::ask;
-/// `nvmlDeviceGetConfComputeGpuAttestationReport`: refused.
+/// `nvmlDeviceGetConfComputeGpuAttestationReport`.
 pub unsafe extern "C" fn nvmlDeviceGetConfComputeGpuAttestationReport(
-    _device: nvmlDevice_t,
-    _gpuAtstReport: *mut nvmlConfComputeGpuAttestationReport_t,
+    device: nvmlDevice_t,
+    gpuAtstReport: *mut nvmlConfComputeGpuAttestationReport_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetConfComputeGpuAttestationReport",
-        "confidential computing is an affair of the server and its GPU",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetConfComputeGpuAttestationReport",
+                &[ask::Arg::Device, ask::out(gpuAtstReport)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetConfComputeGpuCertificate`.
@@ -57,27 +65,47 @@ pub unsafe extern "C" fn nvmlDeviceGetConfComputeMemSizeInfo(
     })
 }
 
-/// `nvmlDeviceGetConfComputeProtectedMemoryUsage`: refused.
+/// `nvmlDeviceGetConfComputeProtectedMemoryUsage`.
 pub unsafe extern "C" fn nvmlDeviceGetConfComputeProtectedMemoryUsage(
-    _device: nvmlDevice_t,
-    _memory: *mut nvmlMemory_t,
+    device: nvmlDevice_t,
+    memory: *mut nvmlMemory_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetConfComputeProtectedMemoryUsage",
-        "confidential computing is an affair of the server and its GPU",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetConfComputeProtectedMemoryUsage",
+                &[ask::Arg::Device, ask::out(memory)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetDramEncryptionMode`: refused.
+/// `nvmlDeviceGetDramEncryptionMode`.
 pub unsafe extern "C" fn nvmlDeviceGetDramEncryptionMode(
-    _device: nvmlDevice_t,
-    _current: *mut nvmlDramEncryptionInfo_t,
-    _pending: *mut nvmlDramEncryptionInfo_t,
+    device: nvmlDevice_t,
+    current: *mut nvmlDramEncryptionInfo_t,
+    pending: *mut nvmlDramEncryptionInfo_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetDramEncryptionMode",
-        "confidential computing is an affair of the server and its GPU",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetDramEncryptionMode",
+                &[
+                    ask::Arg::Device,
+                    ask::versioned(current)?,
+                    ask::versioned(pending)?,
+                ],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceSetConfComputeUnprotectedMemSize`: refused.
@@ -102,64 +130,100 @@ pub unsafe extern "C" fn nvmlDeviceSetDramEncryptionMode(
     )
 }
 
-/// `nvmlSystemGetConfComputeCapabilities`: refused.
+/// `nvmlSystemGetConfComputeCapabilities`.
 pub unsafe extern "C" fn nvmlSystemGetConfComputeCapabilities(
-    _capabilities: *mut nvmlConfComputeSystemCaps_t,
+    capabilities: *mut nvmlConfComputeSystemCaps_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlSystemGetConfComputeCapabilities",
-        "confidential computing is an affair of the server and its GPU",
-    )
+    life::guard(move || {
+        life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                None,
+                "nvmlSystemGetConfComputeCapabilities",
+                &[ask::out(capabilities)?],
+            )
+        }
+    })
 }
 
-/// `nvmlSystemGetConfComputeGpusReadyState`: refused.
+/// `nvmlSystemGetConfComputeGpusReadyState`.
 pub unsafe extern "C" fn nvmlSystemGetConfComputeGpusReadyState(
-    _isAcceptingWork: *mut u32,
+    isAcceptingWork: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlSystemGetConfComputeGpusReadyState",
-        "confidential computing is an affair of the server and its GPU",
-    )
+    life::guard(move || {
+        life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                None,
+                "nvmlSystemGetConfComputeGpusReadyState",
+                &[ask::out(isAcceptingWork)?],
+            )
+        }
+    })
 }
 
-/// `nvmlSystemGetConfComputeKeyRotationThresholdInfo`: refused.
+/// `nvmlSystemGetConfComputeKeyRotationThresholdInfo`.
 pub unsafe extern "C" fn nvmlSystemGetConfComputeKeyRotationThresholdInfo(
-    _pKeyRotationThrInfo: *mut nvmlConfComputeGetKeyRotationThresholdInfo_t,
+    pKeyRotationThrInfo: *mut nvmlConfComputeGetKeyRotationThresholdInfo_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlSystemGetConfComputeKeyRotationThresholdInfo",
-        "confidential computing is an affair of the server and its GPU",
-    )
+    life::guard(move || {
+        life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                None,
+                "nvmlSystemGetConfComputeKeyRotationThresholdInfo",
+                &[ask::versioned(pKeyRotationThrInfo)?],
+            )
+        }
+    })
 }
 
-/// `nvmlSystemGetConfComputeSettings`: refused.
+/// `nvmlSystemGetConfComputeSettings`.
 pub unsafe extern "C" fn nvmlSystemGetConfComputeSettings(
-    _settings: *mut nvmlSystemConfComputeSettings_t,
+    settings: *mut nvmlSystemConfComputeSettings_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlSystemGetConfComputeSettings",
-        "confidential computing is an affair of the server and its GPU",
-    )
+    life::guard(move || {
+        life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                None,
+                "nvmlSystemGetConfComputeSettings",
+                &[ask::versioned(settings)?],
+            )
+        }
+    })
 }
 
-/// `nvmlSystemGetConfComputeSettings_v2`: refused.
+/// `nvmlSystemGetConfComputeSettings_v2`.
 pub unsafe extern "C" fn nvmlSystemGetConfComputeSettings_v2(
-    _settings: *mut nvmlSystemConfComputeSettings_v2_t,
+    settings: *mut nvmlSystemConfComputeSettings_v2_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlSystemGetConfComputeSettings_v2",
-        "confidential computing is an affair of the server and its GPU",
-    )
+    life::guard(move || {
+        life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                None,
+                "nvmlSystemGetConfComputeSettings_v2",
+                &[ask::versioned(settings)?],
+            )
+        }
+    })
 }
 
-/// `nvmlSystemGetConfComputeState`: refused.
+/// `nvmlSystemGetConfComputeState`.
 pub unsafe extern "C" fn nvmlSystemGetConfComputeState(
-    _state: *mut nvmlConfComputeSystemState_t,
+    state: *mut nvmlConfComputeSystemState_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlSystemGetConfComputeState",
-        "confidential computing is an affair of the server and its GPU",
-    )
+    life::guard(move || {
+        life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { ask::ask(None, "nvmlSystemGetConfComputeState", &[ask::out(state)?]) }
+    })
 }
 
 /// `nvmlSystemSetConfComputeGpusReadyState`: refused.

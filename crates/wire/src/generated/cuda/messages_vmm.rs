@@ -575,6 +575,35 @@ impl<'a> Asks<'a> for PoolImportPointer<'a> {
     type Reply = PoolImportPointerReply;
 }
 
+/// Gives tiles of arrays memory, or takes it from them: structures of `cuMemMapArrayAsync`, with ids
+/// in the place of handles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArraysMap<'a> {
+    pub stream: u32,
+    pub list: &'a [u8],
+}
+
+impl<'a> Message<'a> for ArraysMap<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.stream);
+        w.bytes(self.list);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            stream: r.u32()?,
+            list: r.bytes()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for ArraysMap<'a> {
+    const OP: u16 = op::ARRAYS_MAP;
+    const NAME: &'static str = "ArraysMap";
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -754,6 +783,15 @@ mod tests {
         }
     }
 
+    impl Sample for ArraysMap<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                stream: g.u32(),
+                list: g.bytes(),
+            }
+        }
+    }
+
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
         check::<VmmCreate<'static>>(false);
@@ -776,5 +814,6 @@ mod tests {
         check::<PoolImport>(false);
         check::<PoolImportPointer<'static>>(false);
         check::<PoolImportPointerReply>(false);
+        check::<ArraysMap<'static>>(false);
     }
 }

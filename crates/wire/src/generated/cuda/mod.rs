@@ -335,6 +335,7 @@ pub mod op {
     pub const POOL_EXPORT: u16 = 0x8409;
     pub const POOL_IMPORT: u16 = 0x840a;
     pub const POOL_IMPORT_POINTER: u16 = 0x840b;
+    pub const ARRAYS_MAP: u16 = 0x840c;
     pub const CLUSTERS: u16 = 0x8410;
     pub const PRIMARY_RETAIN: u16 = 0x8500;
     pub const PRIMARY_RELEASE_NOW: u16 = 0x8501;
@@ -757,6 +758,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::POOL_EXPORT, "PoolExport"),
     (op::POOL_IMPORT, "PoolImport"),
     (op::POOL_IMPORT_POINTER, "PoolImportPointer"),
+    (op::ARRAYS_MAP, "ArraysMap"),
     (op::CLUSTERS, "Clusters"),
     (op::PRIMARY_RETAIN, "PrimaryRetain"),
     (op::PRIMARY_RELEASE_NOW, "PrimaryReleaseNow"),

@@ -135,3 +135,11 @@ pub(super) fn pool_import_pointer(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
     let given = crate::cuda::pool::pool_import_pointer(w, m);
     w.answer(given)
 }
+
+pub(super) fn arrays_map(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::ArraysMap::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::array::arrays_map(w, m);
+    w.answer(given)
+}

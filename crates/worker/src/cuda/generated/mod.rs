@@ -280,6 +280,7 @@ pub fn dispatch(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
         op::POOL_EXPORT => messages_vmm::pool_export(w, body),
         op::POOL_IMPORT => messages_vmm::pool_import(w, body),
         op::POOL_IMPORT_POINTER => messages_vmm::pool_import_pointer(w, body),
+        op::ARRAYS_MAP => messages_vmm::arrays_map(w, body),
         op::CU_FUNC_IS_LOADED => module::cu_func_is_loaded(w, body),
         op::CU_FUNC_LOAD => module::cu_func_load(w, body),
         op::CU_FUNC_SET_CACHE_CONFIG => module::cu_func_set_cache_config(w, body),

@@ -142,6 +142,14 @@ pub const ASKED: &[(&str, bool, &[Shape])] = &[
         &[Device, Value, Place(size_of::<nvmlViolationTime_t>())],
     ),
     (
+        "nvmlDeviceGetConfComputeGpuAttestationReport",
+        false,
+        &[
+            Device,
+            Place(size_of::<nvmlConfComputeGpuAttestationReport_t>()),
+        ],
+    ),
+    (
         "nvmlDeviceGetConfComputeGpuCertificate",
         false,
         &[Device, Place(size_of::<nvmlConfComputeGpuCertificate_t>())],
@@ -150,6 +158,38 @@ pub const ASKED: &[(&str, bool, &[Shape])] = &[
         "nvmlDeviceGetConfComputeMemSizeInfo",
         true,
         &[Device, Place(size_of::<nvmlConfComputeMemSizeInfo_t>())],
+    ),
+    (
+        "nvmlDeviceGetConfComputeProtectedMemoryUsage",
+        true,
+        &[Device, Place(size_of::<nvmlMemory_t>())],
+    ),
+    (
+        "nvmlDeviceGetDramEncryptionMode",
+        false,
+        &[Device, Versioned, Versioned],
+    ),
+    (
+        "nvmlSystemGetConfComputeCapabilities",
+        false,
+        &[Place(size_of::<nvmlConfComputeSystemCaps_t>())],
+    ),
+    (
+        "nvmlSystemGetConfComputeGpusReadyState",
+        false,
+        &[Place(size_of::<u32>())],
+    ),
+    (
+        "nvmlSystemGetConfComputeKeyRotationThresholdInfo",
+        false,
+        &[Versioned],
+    ),
+    ("nvmlSystemGetConfComputeSettings", false, &[Versioned]),
+    ("nvmlSystemGetConfComputeSettings_v2", false, &[Versioned]),
+    (
+        "nvmlSystemGetConfComputeState",
+        false,
+        &[Place(size_of::<nvmlConfComputeSystemState_t>())],
     ),
     (
         "nvmlDeviceGetAPIRestriction",

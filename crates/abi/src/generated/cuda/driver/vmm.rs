@@ -36,6 +36,8 @@ pub type PFN_cuMemImportFromShareableHandle = unsafe extern "C" fn(
 ) -> CUresult;
 pub type PFN_cuMemMap =
     unsafe extern "C" fn(CUdeviceptr, usize, usize, CUmemGenericAllocationHandle, u64) -> CUresult;
+pub type PFN_cuMemMapArrayAsync =
+    unsafe extern "C" fn(*mut CUarrayMapInfo, u32, CUstream) -> CUresult;
 pub type PFN_cuMemRelease = unsafe extern "C" fn(CUmemGenericAllocationHandle) -> CUresult;
 pub type PFN_cuMemRetainAllocationHandle =
     unsafe extern "C" fn(*mut CUmemGenericAllocationHandle, *mut c_void) -> CUresult;
@@ -177,6 +179,21 @@ impl Driver {
         };
         // SAFETY: the caller keeps the function's contract.
         unsafe { call(ptr, size, offset, handle, flags) }
+    }
+
+    /// `cuMemMapArrayAsync`.
+    #[inline]
+    pub unsafe fn cuMemMapArrayAsync(
+        &self,
+        mapInfoList: *mut CUarrayMapInfo,
+        count: u32,
+        hStream: CUstream,
+    ) -> CUresult {
+        let Some(call) = self.cuMemMapArrayAsync else {
+            return CUDA_ERROR_NOT_SUPPORTED;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe { call(mapInfoList, count, hStream) }
     }
 
     /// `cuMemRelease`.
