@@ -2,6 +2,7 @@
 
 mod audit;
 mod beside;
+mod checkpoint;
 mod complaint;
 mod confine;
 mod discover;
@@ -92,6 +93,10 @@ enum Command {
     Set(status::SetArgs),
     /// End sessions
     Kill(status::KillArgs),
+    /// Have sessions wait in the server's memory, and give their GPUs back
+    Checkpoint(checkpoint::Args),
+    /// Have sessions that were checkpointed go on
+    Restore(checkpoint::RestoreArgs),
     /// Find out why it does not work
     #[command(aliases = ["local-health", "localhealth"])]
     Doctor(doctor::Args),
@@ -171,6 +176,8 @@ fn main() {
         Command::Ps(a) => status::ps(&a),
         Command::Set(a) => status::set(a),
         Command::Kill(a) => status::kill(a),
+        Command::Checkpoint(a) => checkpoint::checkpoint(&a),
+        Command::Restore(a) => checkpoint::restore(&a),
         Command::Doctor(a) => doctor::run(&a),
         Command::Fabric(a) => fabric::run(&a),
         Command::Link(a) => match busbar_relay::run(&a) {

@@ -272,7 +272,7 @@ pub fn set(a: SetArgs) -> Result<()> {
 }
 
 /// The server that has a session.
-fn server_of(config: &Config, session: &str) -> Result<String> {
+pub fn server_of(config: &Config, session: &str) -> Result<String> {
     let has = |server: &&String| {
         let said = ask(server);
         said.is_ok_and(|v| v.sessions.iter().any(|s| s.session == session))
@@ -376,8 +376,8 @@ pub fn ps(a: &PsArgs) -> Result<()> {
             table.row(row, mood);
             if !s.checkpoint.is_empty() {
                 table.note(format!(
-                    "    {}: another program has it wait (cuCheckpointProcessLock) until it is \
-                     unlocked",
+                    "    {}: it waits until `busbar restore`, or the program that has it wait, \
+                     lets it go on",
                     s.checkpoint
                 ));
             }

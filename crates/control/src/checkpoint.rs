@@ -34,12 +34,30 @@ impl Step {
     }
 }
 
+/// Of [`Reached::state`]: its calls wait.
+pub const LOCKED: u32 = 1;
+/// And it has nothing of its devices.
+pub const CHECKPOINTED: u32 = 2;
+/// It could not be restored.
+pub const FAILED: u32 = 3;
+
+/// Of [`Reached::status`]: the step was taken.
+pub const TAKEN: i32 = 0;
+/// There is no room on a device.
+pub const OUT_OF_MEMORY: i32 = 2;
+/// The session is not in the state for it.
+pub const ILLEGAL_STATE: i32 = 401;
+/// What was submitted did not end in time.
+pub const NOT_READY: i32 = 600;
+/// The session has what cannot be checkpointed.
+pub const NOT_SUPPORTED: i32 = 801;
+
 /// What a session's state is called where people read it; nothing while it runs.
 pub fn name_of(state: u32) -> &'static str {
     match state {
-        1 => "locked",
-        2 => "checkpointed",
-        3 => "failed",
+        LOCKED => "locked",
+        CHECKPOINTED => "checkpointed",
+        FAILED => "failed",
         _ => "",
     }
 }

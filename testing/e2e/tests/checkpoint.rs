@@ -6,12 +6,14 @@ use busbar_client::hello::ask;
 use busbar_client::servers::Server as Line;
 use busbar_control::checkpoint::{Reached, Step};
 use busbar_control::hello::{Hello, Intent};
-use busbar_e2e::guarded::Guarded;
+use busbar_e2e::guarded::{Guarded, refused};
 use busbar_e2e::program::{Running, printed, remote, same_both_ways};
 use busbar_e2e::server::Server;
+use busbar_e2e::tree::{clear, tree};
 use busbar_e2e::until;
 use serde_json::Value;
 use std::path::Path;
+use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_driver_program");
 
@@ -135,6 +137,31 @@ fn others_have_the_device_while_a_program_with_a_share_of_it_is_locked() {
     assert_eq!(a.line(), "had 3 true");
     ask(&mut b, 9);
     ask(&mut a, 4);
+}
+
+#[test]
+fn the_command_has_a_session_wait_and_go_on() {
+    let server = Server::start();
+    let mut p = answering(&server, None);
+    let all = server.wait_for_sessions(1);
+    let session = all[0]["session"].as_str().expect("a name");
+    let command = |words: &[&str]| {
+        let mut c = Command::new(&tree().busbar);
+        clear(&mut c);
+        c.args(words).args(["--server", &server.address, session]);
+        c
+    };
+    refused(&mut command(&["restore"]), &["it is not checkpointed"]);
+    assert_eq!(printed(&mut command(&["checkpoint"])), "");
+    let again = ["it is checkpointed already", "`busbar restore`"];
+    refused(&mut command(&["checkpoint"]), &again);
+    let mut ps = Command::new(&tree().busbar);
+    clear(&mut ps);
+    let shown = printed(ps.args(["ps", "--server", &server.address]));
+    assert!(shown.contains("checkpointed: it waits until"), "{shown}");
+    p.say("");
+    assert_eq!(printed(&mut command(&["restore"])), "");
+    assert_eq!(p.line(), "had 0 true");
 }
 
 #[test]
