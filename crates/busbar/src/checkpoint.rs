@@ -61,6 +61,9 @@ impl Session<'_> {
     fn must(&self, step: Step) -> Result<()> {
         let Reached { status, state } = self.take(step)?;
         let why = match (status, state) {
+            (OUT_OF_MEMORY, _) if step == Step::Checkpoint => {
+                "its server has no memory for what it has on its GPUs"
+            }
             (TAKEN, _) => return Ok(()),
             (NOT_READY, _) => {
                 "what it has submitted did not end in time, and it goes on: try again with a \
@@ -76,7 +79,9 @@ impl Session<'_> {
             (ILLEGAL_STATE, CHECKPOINTED) => {
                 "it is checkpointed already: `busbar restore` has it go on"
             }
-            (ILLEGAL_STATE, LOCKED) => "another program has locked it, and has to unlock it first",
+            (ILLEGAL_STATE, LOCKED) => {
+                "another program has locked it: that one, or `busbar restore`, has it go on"
+            }
             (ILLEGAL_STATE, _) => "it is not checkpointed",
             (other, _) => bail!(
                 "session {}: the driver refuses it (error {other})",
@@ -93,8 +98,11 @@ impl Session<'_> {
         })
     }
 
+    /// One that is only locked goes on, too: whoever has locked it may be gone.
     fn restore(&self) -> Result<()> {
-        self.must(Step::Restore)?;
+        if self.take(Step::State)?.state != LOCKED {
+            self.must(Step::Restore)?;
+        }
         self.must(Step::Unlock)
     }
 }

@@ -74,7 +74,7 @@ use signals::Signals;
 use state::Server;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, Once};
 use std::time::{Duration, Instant};
 use succession::Succession;
@@ -341,6 +341,7 @@ pub fn run(args: Args) -> Result<()> {
         sessions: Mutex::default(),
         kept: Mutex::default(),
         told: Condvar::new(),
+        leaving: AtomicU64::new(0),
         ended: Mutex::default(),
         workers,
         monitor: monitor::Monitor::default(),

@@ -127,7 +127,7 @@ pub struct Session {
     pub stall: String,
     /// Where another program has left it by CUDA's checkpoint functions: `locked`, `checkpointed`,
     /// `failed`; empty while it runs.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default)]
     pub checkpoint: String,
     /// The worker's process.
     #[serde(default)]

@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 use crate::prelude::*;
-use busbar_abi::cuda::CUDA_ERROR_NOT_SUPPORTED;
-use busbar_control::checkpoint::{Reached, Step};
+use busbar_control::checkpoint::{NOT_READY, NOT_SUPPORTED, OUT_OF_MEMORY, Reached, Step};
+
+/// Steps that wait for each other at most.
+const MOST: u32 = 16;
 
 type Take = Box<dyn Fn(Step) -> Reached + Send + Sync>;
 
@@ -16,6 +18,8 @@ struct Shared {
     take: OnceLock<Take>,
     /// Held during a step.
     alone: Mutex<()>,
+    /// Steps that are not over.
+    waiting: AtomicU32,
     /// The driver takes no calls.
     locked: AtomicBool,
 }
@@ -42,19 +46,36 @@ impl Checkpoints {
 
     /// Takes a step, and says then what became of it.
     pub(crate) fn step(&self, step: Step, say: impl FnOnce(Reached) + Send + 'static) {
-        const NONE: Reached = Reached {
-            status: CUDA_ERROR_NOT_SUPPORTED,
-            state: 0,
-        };
         let shared = self.0.clone();
-        let run = move || {
-            let _alone = lock(&shared.alone);
-            say(shared.take.get().map_or(NONE, |take| take(step)));
+        let refused = |status| Reached { status, state: 0 };
+        if shared.waiting.fetch_add(1, Ordering::AcqRel) >= MOST {
+            shared.waiting.fetch_sub(1, Ordering::AcqRel);
+            return say(refused(NOT_READY));
+        }
+        // Whoever comes first says it: the thread, or this one if there is none to be had.
+        let say = Arc::new(Mutex::new(Some(say)));
+        let said = say.clone();
+        let tell = move |reached| {
+            if let Some(say) = lock(&said).take() {
+                say(reached);
+            }
         };
-        // Without a thread nothing is said, and whoever asks hears that it took too long.
+        let run = move || {
+            let alone = lock(&shared.alone);
+            let reached = match shared.take.get() {
+                Some(take) => take(step),
+                None => refused(NOT_SUPPORTED),
+            };
+            drop(alone);
+            shared.waiting.fetch_sub(1, Ordering::AcqRel);
+            tell(reached);
+        };
         let thread = std::thread::Builder::new().name("checkpoint".into());
-        if let Err(e) = thread.spawn(run) {
-            crate::complain!("no thread for a checkpoint: {e}");
+        if thread.spawn(run).is_err() {
+            self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+            if let Some(say) = lock(&say).take() {
+                say(refused(OUT_OF_MEMORY));
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use busbar_control::checkpoint::{Reached, Step};
 use busbar_control::hello::{Hello, Intent};
 use busbar_e2e::guarded::{Guarded, refused};
 use busbar_e2e::program::{Running, printed, remote, same_both_ways};
-use busbar_e2e::server::Server;
+use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::{clear, tree};
 use busbar_e2e::until;
 use serde_json::Value;
@@ -83,7 +83,7 @@ fn another_program_waits_while_it_is_locked_and_has_everything_afterwards() {
         ]
     );
     assert_eq!(p.line(), "had 1 true");
-    shown(Value::Null);
+    shown("".into());
     assert!(p.finish().1.success());
     // Of what has ended, or was never there, nothing is locked.
     assert_eq!(
@@ -161,6 +161,49 @@ fn the_command_has_a_session_wait_and_go_on() {
     assert!(shown.contains("checkpointed: it waits until"), "{shown}");
     p.say("");
     assert_eq!(printed(&mut command(&["restore"])), "");
+    assert_eq!(p.line(), "had 0 true");
+    // One that a program has locked, and left so, goes on as well.
+    steps(&server, p.pid(), &["lock"]);
+    refused(
+        &mut command(&["checkpoint"]),
+        &["another program has locked it"],
+    );
+    assert_eq!(printed(&mut command(&["restore"])), "");
+    p.say("");
+    assert_eq!(p.line(), "had 1 true");
+}
+
+/// As many bytes as this machine has, in whole MiB.
+fn much() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").expect("it can be read");
+    let all = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
+    let kib = all.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    (kib.expect("a number") >> 10) << 20
+}
+
+#[test]
+fn what_a_servers_memory_has_no_room_for_stays_where_it_is() {
+    let more = much();
+    let mib = (more >> 20) + 4096;
+    let o = Options::default().env("FAKEDEV_MEMORY_MIB", &mib.to_string());
+    let server = o.start();
+    let mut c = remote(&server, Path::new(PROGRAM));
+    let mut p = Running::start(c.args(["answers", &more.to_string()]));
+    p.line_with("ready");
+    let said = steps(&server, p.pid(), &["lock", "checkpoint", "unlock"]);
+    let wanted = [
+        "lock 0, state 1 0",
+        "checkpoint 2, state 1 0",
+        "unlock 0, state 0 0",
+    ];
+    assert_eq!(said, wanted);
+    let all = server.sessions();
+    let session = all[0]["session"].as_str().expect("a name");
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    c.args(["checkpoint", "--server", &server.address, session]);
+    refused(&mut c, &["its server has no memory for what it has"]);
+    p.say("");
     assert_eq!(p.line(), "had 0 true");
 }
 

@@ -1,12 +1,15 @@
 //! Steps towards a checkpoint of a session and back, which a program of its tenant asks for.
 
 use super::asking::{asker, is_patient};
+use super::entry::SessionEntry;
 use super::identity::Known;
 use super::reception::answer;
+use super::report;
 use super::state::Server;
+use super::workers::Worker;
 use busbar_channel::send_hello;
 use busbar_control::attach::Order;
-use busbar_control::checkpoint::{Reached, Step};
+use busbar_control::checkpoint::{OUT_OF_MEMORY, Reached, Step};
 use busbar_control::hello::{Refusal, Welcome};
 use busbar_pool::Refused;
 use busbar_transport::Connection;
@@ -14,6 +17,7 @@ use busbar_transport::lock::lock;
 use busbar_transport::stream::Stream;
 use busbar_wire::frame::Kind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How often whoever waits for a step is looked for, and hears that somebody is at work.
@@ -42,6 +46,46 @@ pub(super) fn step(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream,
     }
 }
 
+/// Bytes that are being copied from devices to this machine's memory, until they are there.
+struct Copied<'a>(&'a AtomicU64, u64);
+
+impl<'a> Copied<'a> {
+    fn new(all: &'a AtomicU64, bytes: u64) -> Self {
+        all.fetch_add(bytes, Ordering::AcqRel);
+        Self(all, bytes)
+    }
+}
+
+impl Drop for Copied<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::AcqRel);
+    }
+}
+
+/// How many bytes of this machine's memory may be taken: some is left, lest the system ends
+/// something for it.
+fn room() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let number = |name: &str| {
+        let line = text.lines().find_map(|l| l.strip_prefix(name));
+        let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+        kib.map(|k| k << 10)
+    };
+    match (number("MemAvailable:"), number("MemTotal:")) {
+        (Some(free), Some(all)) => free.saturating_sub(all / 16).min(all / 3 * 2),
+        _ => u64::MAX,
+    }
+}
+
+/// What a session has on devices, if there is room for it, and for all that comes beside it.
+fn fits<'a>(server: &'a Server, name: &str, worker: &Arc<Worker>) -> Option<Copied<'a>> {
+    report::ask_workers(server, |s| Arc::ptr_eq(&s.worker, worker));
+    let has = |s: &SessionEntry| s.holding.bytes();
+    let bytes = lock(&server.sessions).get(name).map_or(0, has);
+    let copied = Copied::new(&server.leaving, bytes);
+    (server.leaving.load(Ordering::Acquire) <= room()).then_some(copied)
+}
+
 fn taken(server: &Server, known: &Known) -> Result<Reached, Refusal> {
     let Known { conn, hello, .. } = known;
     let (asker, name) = (asker(&known.who, hello), &hello.session);
@@ -61,6 +105,20 @@ fn taken(server: &Server, known: &Known) -> Result<Reached, Refusal> {
         (s.worker.clone(), s.last_step)
     };
     let step = hello.checkpoint;
+    // Without room the system would end the worker, and all that it has would be lost.
+    let copied = match step {
+        Step::Checkpoint => fits(server, name, &worker),
+        _ => Some(Copied::new(&server.leaving, 0)),
+    };
+    let Some(_copied) = copied else {
+        let mut sessions = lock(&server.sessions);
+        let s = sessions.get_mut(name).ok_or_else(none)?;
+        s.steps.remove(&number);
+        return Ok(Reached {
+            status: OUT_OF_MEMORY,
+            state: s.checkpoint,
+        });
+    };
     worker.tell(&Order::Checkpoint { number, step });
     let mut sessions = lock(&server.sessions);
     loop {

@@ -26,7 +26,7 @@ use busbar_transport::lock::lock;
 use busbar_transport::tls;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once};
 use std::time::Instant;
 
@@ -49,6 +49,8 @@ pub(crate) struct Server {
     pub kept: Mutex<HashMap<String, Who>>,
     /// A worker has said what its session holds, or has gone.
     pub told: Condvar,
+    /// Bytes that are on their way from devices to this machine's memory.
+    pub leaving: AtomicU64,
     /// Sessions that ended lately, and why: what a client hears that tries to resume one.
     pub ended: Mutex<VecDeque<(String, String)>>,
     pub workers: Workers,

@@ -354,6 +354,13 @@ pub fn open(config: &Config) -> Result<&'static Client> {
             "a program has devices of {MOST_SERVERS} servers at most"
         );
     })?;
+    if var("CUDA_ENABLE_COREDUMP_ON_EXCEPTION").is_some_and(|v| !v.is_empty() && v != "0") {
+        crate::log!(
+            Warn,
+            "CUDA_ENABLE_COREDUMP_ON_EXCEPTION is set: core dumps are written on the machine of \
+             the device alone, so there will be none"
+        );
+    }
     let (mut found, mut why) = (Vec::new(), CUDA_ERROR_NO_DEVICE);
     for server in 0..of {
         match connect(config, Share { server, of }, plan.at[server]) {

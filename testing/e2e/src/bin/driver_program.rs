@@ -40,7 +40,7 @@ fn main() {
         Some("one-dies") => random::apart::one_dies(&d),
         Some("checkpoint") => checkpoint::steps(&d, number(1) as i32, &args[2..]),
         Some("checkpoint-own") => checkpoint::own(&d),
-        Some("answers") => checkpoint::answers(&d),
+        Some("answers") => checkpoint::answers(&d, number(1) as usize),
         Some("dumps") => checkpoint::dumps(&d),
         Some("devices") => devices(&d),
         Some("hold") => hold(&d, number(1)),
