@@ -393,7 +393,7 @@ def judge(board, suite):
             "again": retry and retry["outcome"],
             "tail": r["tail"] if not retry or retry["outcome"] == "passed" else retry["tail"],
         }
-        if n["outcome"] in ("failed", "error", "hang", "crash"):
+        if n["outcome"] in ("failed", "error", "hang", "crash") or r["outcome"] == "passed":
             row["better"] += 1
             entry["tail"] = n["tail"]
         elif retry and retry["outcome"] == n["outcome"]:
@@ -462,6 +462,7 @@ def tell(board, names, file):
         for d in r["differ"]:
             if (
                 d["native"] not in ("failed", "error", "hang", "crash")
+                and d["remote"] != "passed"
                 and d.get("again") != d["native"]
             ):
                 print(
@@ -476,6 +477,10 @@ def tell(board, names, file):
             " ".join(f"{r[h]:>{w}}" for h, w in head)
             + f" {r['native_s']:>9.0f} {r['remote_s']:>9.0f}"
         )
+    for r in rows:
+        failed = len(r["native_failures"])
+        if failed > r["tests"] // 4 or not r["passed"]:
+            print(f"  note: {r['suite']} fails {failed} times natively: does it find what it needs?")
     if file:
         tests = {n: outcomes(board, n) for n in names}
         told = {"rows": rows, "notes": board.notes, "tests": tests}
