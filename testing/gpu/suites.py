@@ -480,7 +480,7 @@ def tell(board, names, file):
     for r in rows:
         failed = len(r["native_failures"])
         if failed > r["tests"] // 4 or not r["passed"]:
-            print(f"  note: {r['suite']} fails {failed} times natively: does it find what it needs?")
+            print(f"  note: {r['suite']} fails natively {failed} times: does it find all it needs?")
     if file:
         tests = {n: outcomes(board, n) for n in names}
         told = {"rows": rows, "notes": board.notes, "tests": tests}
