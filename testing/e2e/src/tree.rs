@@ -1,6 +1,8 @@
 //! The binaries under test: `BUSBAR_TREE` names a tree as `cargo xtask dist` leaves it; without it
 //! the debug builds are put together as one.
 
+use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -112,19 +114,18 @@ fn debug_tree() -> Tree {
 
     // Links, so that a tree made by an earlier run serves as well.
     let root = target.join("e2e-tree");
-    let link = |from: &str, to: &str| {
+    let place = |from: &str, to: &str, link: fn(&Path, &Path) -> io::Result<()>| {
         let to = root.join(to);
         std::fs::create_dir_all(to.parent().expect("it has a parent")).expect("a folder");
         let aside = to.with_extension(std::process::id().to_string());
-        std::os::unix::fs::symlink(target.join(from), &aside).expect("a link");
+        link(&target.join(from), &aside).expect("a link");
         std::fs::rename(&aside, &to).expect("the link's place");
     };
     // It looks for the rest beside itself, and follows a link that says where it is.
-    let busbar = root.join("bin/busbar");
-    let aside = busbar.with_extension(std::process::id().to_string());
-    std::fs::create_dir_all(root.join("bin")).expect("a folder");
-    std::fs::hard_link(target.join("busbar"), &aside).expect("a link");
-    std::fs::rename(&aside, &busbar).expect("the link's place");
+    place("busbar", "bin/busbar", |from, to| {
+        std::fs::hard_link(from, to)
+    });
+    let link = |from: &str, to: &str| place(from, to, |from, to| symlink(from, to));
     link("libcuda.so", "lib/cuda/libcuda.so.1");
     link("libnvidia_ml.so", "lib/cuda/libnvidia-ml.so.1");
     link("libbusbar_opencl.so", "lib/opencl/libbusbar_opencl.so");

@@ -35,12 +35,17 @@ pub struct Limits {
 #[derive(Debug)]
 pub struct Limited(Vec<PathBuf>);
 
+/// What the system says of the machine's memory, in bytes: `MemTotal:`, `MemAvailable:`.
+pub fn memory_of_machine(name: &str) -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+    let kib = line.split_whitespace().next()?.parse::<u64>().ok()?;
+    Some(kib << 10)
+}
+
 /// The most memory of a session: it must not take the whole machine along.
 fn most_memory() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
-    let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
-    kib.map_or(u64::MAX >> 1, |k| (k << 10) / 4 * 3)
+    memory_of_machine("MemTotal:").map_or(u64::MAX >> 1, |all| all / 4 * 3)
 }
 
 fn put(folder: &Path, file: &str, text: &str) -> Result<(), String> {

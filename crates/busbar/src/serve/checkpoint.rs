@@ -7,6 +7,7 @@ use super::reception::answer;
 use super::report;
 use super::state::Server;
 use super::workers::Worker;
+use crate::isolation::limits::memory_of_machine;
 use busbar_channel::send_hello;
 use busbar_control::attach::Order;
 use busbar_control::checkpoint::{OUT_OF_MEMORY, Reached, Step};
@@ -65,13 +66,8 @@ impl Drop for Copied<'_> {
 /// How many bytes of this machine's memory may be taken: some is left, lest the system ends
 /// something for it.
 fn room() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let number = |name: &str| {
-        let line = text.lines().find_map(|l| l.strip_prefix(name));
-        let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
-        kib.map(|k| k << 10)
-    };
-    match (number("MemAvailable:"), number("MemTotal:")) {
+    let of = memory_of_machine;
+    match (of("MemAvailable:"), of("MemTotal:")) {
         (Some(free), Some(all)) => free.saturating_sub(all / 16).min(all / 3 * 2),
         _ => u64::MAX,
     }

@@ -59,30 +59,25 @@ fn of_range(r: &Range) -> Pool {
     (r.device, r.flags & !ORDERED & !POOLED)
 }
 
-/// Devices may use the memory of a pool, or no longer.
+/// Devices may use the memory of a pool, or no longer. A pool of the program's own is kept by its
+/// id alone: of which device another process's is, is known when there is memory of it.
 pub fn let_in(cx: Cx, pool: u32, list: &[CUmemAccessDesc]) {
-    // Of which device another process's pool is, is known when there is memory of it.
     let own = (pool < WORKER_IDS).then_some((0, pool));
     if let Some(pool) = own.or_else(|| known(cx, pool)) {
         let mut users = lock(&cx.state().pool_users);
         for a in list {
-            users.insert((users_of(pool), a.location.id), a.flags);
+            users.insert((pool, a.location.id), a.flags);
         }
-    }
-}
-
-/// What a pool's users are kept by: a default pool's device, or the id of any other.
-fn users_of((device, id): Pool) -> Pool {
-    match id {
-        0 => (device, 0),
-        id => (0, id),
     }
 }
 
 /// Whether a device may use memory of a pool that is not its own device's.
 pub fn may_use(cx: Cx, r: &Range, user: CUdevice) -> bool {
-    let key = (users_of(of_range(r)), user);
-    let flags = lock(&cx.state().pool_users).get(&key).copied();
+    let pool = match of_range(r) {
+        (device, 0) => (device, 0),
+        (_, id) => (0, id),
+    };
+    let flags = lock(&cx.state().pool_users).get(&(pool, user)).copied();
     flags.is_some_and(|flags| flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
 }
 
