@@ -10,6 +10,7 @@ use busbar_control::checkpoint::{
     TAKEN,
 };
 use busbar_control::hello::{Hello, Intent};
+use busbar_control::size;
 
 /// Flags of `busbar checkpoint`.
 #[derive(clap::Args)]
@@ -59,7 +60,11 @@ impl Session<'_> {
 
     /// Takes it, or says why not.
     fn must(&self, step: Step) -> Result<()> {
-        let Reached { status, state } = self.take(step)?;
+        let Reached {
+            status,
+            state,
+            lacks,
+        } = self.take(step)?;
         let why = match (status, state) {
             (OUT_OF_MEMORY, _) if step == Step::Checkpoint => {
                 "its server has no memory for what it has on its GPUs"
@@ -74,7 +79,15 @@ impl Session<'_> {
                  or is no CUDA session, or its driver is too old"
             }
             (OUT_OF_MEMORY, _) => {
-                "its GPU has no room for it: end or checkpoint another session there, and try again"
+                let each = lacks.iter();
+                let each =
+                    each.map(|on| format!(" (GPU {} lacks {})", on.device, size::show(on.bytes)));
+                bail!(
+                    "session {}: there is no room for it{}: end or checkpoint another session \
+                     there, and try again",
+                    self.name,
+                    each.collect::<String>()
+                )
             }
             (ILLEGAL_STATE, CHECKPOINTED) => {
                 "it is checkpointed already: `busbar restore` has it go on"

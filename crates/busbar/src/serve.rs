@@ -31,6 +31,7 @@ mod lobby;
 mod monitor;
 mod neighbours;
 mod notify;
+mod questions;
 mod reach;
 mod reception;
 mod refusals;
@@ -45,6 +46,7 @@ mod sockets;
 mod spawner;
 mod state;
 mod succession;
+mod swap;
 mod tickets;
 mod timekeeper;
 mod turns;
@@ -342,6 +344,7 @@ pub fn run(args: Args) -> Result<()> {
         kept: Mutex::default(),
         told: Condvar::new(),
         leaving: AtomicU64::new(0),
+        swaps: Mutex::default(),
         ended: Mutex::default(),
         workers,
         monitor: monitor::Monitor::default(),

@@ -6,6 +6,7 @@ use crate::table::{self, Column, Mood, Table};
 use anyhow::{Context, Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
+use busbar_control::checkpoint::SWAPPED;
 use busbar_control::device::Device;
 use busbar_control::gpu::{Gpu, Number};
 use busbar_control::hello::{Change, HOLDINGS, Hello, Intent, Job, Road};
@@ -374,7 +375,12 @@ pub fn ps(a: &PsArgs) -> Result<()> {
                 format!("{}{lost}", s.program),
             ];
             table.row(row, mood);
-            if !s.checkpoint.is_empty() {
+            if s.checkpoint == SWAPPED {
+                table.note(format!(
+                    "    {SWAPPED}: what it has is in the server's memory while it is idle; it goes \
+                     on by itself"
+                ));
+            } else if !s.checkpoint.is_empty() {
                 table.note(format!(
                     "    {}: it waits until `busbar restore`, or the program that has it wait, \
                      lets it go on",

@@ -1,6 +1,6 @@
 //! What a server and each of its workers tell each other.
 
-use crate::checkpoint::{Reached, Step};
+use crate::checkpoint::{Reached, Step, Swap};
 use crate::hello::{Hello, Road};
 use crate::holding::Holding;
 use crate::talk::{Loss, Talk, Waits};
@@ -26,8 +26,13 @@ pub enum Order {
         /// Whether the other end waits to hear how the link moves to RDMA.
         rdma: bool,
     },
-    /// Say what the session holds.
-    Tell,
+    /// Answer a question, by [`Report::Answers`].
+    Ask {
+        /// What the server calls it.
+        number: u64,
+        /// See there.
+        question: Question,
+    },
     /// Say a sentence to the session's client.
     News {
         /// The sentence.
@@ -57,13 +62,6 @@ pub enum Order {
     Path {
         /// See there.
         road: Road,
-    },
-    /// Take this step towards a checkpoint, or back.
-    Checkpoint {
-        /// What the server calls it.
-        number: u64,
-        /// See there.
-        step: Step,
     },
     /// Its work has no end, and others have waited for long enough: end the session.
     Endless {
@@ -97,6 +95,9 @@ pub struct Attach {
     /// Of each of them, and not of all together.
     #[serde(default)]
     pub of_each: bool,
+    /// Whether idle sessions of this server give way to one that lacks device memory.
+    #[serde(default)]
+    pub swaps: bool,
     /// How long to keep the session without a connection, in seconds.
     pub resume_seconds: u64,
     /// What it takes to go on with the connection, where it is encrypted.
@@ -163,6 +164,46 @@ impl<'de> Deserialize<'de> for Hidden {
         }
         Ok(Self(bytes))
     }
+}
+
+/// What a server asks the worker of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// What does it hold?
+    Holding,
+    /// What becomes of this step towards a checkpoint, or back?
+    Step(Step),
+    /// And of this, which the server has it take by itself?
+    Swap(Swap),
+}
+
+/// What the worker says to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It holds this.
+    Holding(Holding),
+    /// This became of the step.
+    Reached(Reached),
+}
+
+/// Device memory that a session lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lacking {
+    /// Of this device, by its ordinal.
+    pub device: u32,
+    /// So many bytes.
+    pub bytes: u64,
+    /// Idle sessions are to give way for it; otherwise it is only asked how much they would.
+    pub now: bool,
+}
+
+/// What idle sessions have given up of a device for another, or would.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Freed {
+    /// So many bytes.
+    pub bytes: u64,
 }
 
 /// A socket between ranks of a job that a worker wants.
@@ -235,15 +276,20 @@ pub enum Report {
     /// A library of the session's wants a socket, which its cell has none for. What the server says
     /// to that ([`Lent`]) goes over a socket that comes along.
     Socket(Wanted),
-    /// What the session holds: it was asked for, or is left at the end.
-    Holds(Holding),
-    /// What became of a step that it was told to take.
-    Reached {
+    /// The session lacks device memory. What the server says to that ([`Freed`]) goes over a socket
+    /// that comes along.
+    Lacks(Lacking),
+    /// A session that has given way to others has something to do.
+    Wanted,
+    /// What there is to say to a question.
+    Answers {
         /// Which one.
         number: u64,
         /// See there.
-        reached: Reached,
+        answer: Answer,
     },
+    /// What the session holds at its end.
+    Holds(Holding),
     /// The session is over.
     Ended {
         /// Why.
@@ -255,6 +301,13 @@ impl Order {
     /// As it travels.
     pub fn to_json(&self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new(serde_json::to_vec(self).unwrap_or_default())
+    }
+}
+
+impl Freed {
+    /// As it travels.
+    pub fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
     }
 }
 
@@ -286,8 +339,12 @@ impl Report {
             Self::Late { what } => tidy(what, MOST_TEXT),
             Self::Waits(waits) => waits.tame(),
             Self::Holds(holding) => holding.tame(),
+            Self::Answers { answer, .. } => match answer {
+                Answer::Holding(holding) => holding.tame(),
+                Answer::Reached(reached) => reached.tame(),
+            },
             Self::Ready | Self::Detached | Self::Member { .. } | Self::Moved => {}
-            Self::Faulted | Self::Socket(_) | Self::Reached { .. } => {}
+            Self::Faulted | Self::Socket(_) | Self::Lacks(_) | Self::Wanted => {}
         }
     }
 }
@@ -360,8 +417,12 @@ mod tests {
         }
         holding.traffic.bytes_in = u64::MAX;
         holding.traffic.bytes_out = u64::MAX;
-        match tamed(Report::Holds(holding)) {
-            Report::Holds(h) => {
+        let answer = Answer::Holding(holding);
+        match tamed(Report::Answers { number: 1, answer }) {
+            Report::Answers {
+                answer: Answer::Holding(h),
+                ..
+            } => {
                 assert!(h.objects.len() <= 64 && !h.objects.contains_key(&evil));
                 // Of as many sessions as a server may have.
                 assert!(

@@ -1,5 +1,6 @@
 //! What a program asks of another one's session by CUDA's checkpoint functions.
 
+use crate::holding::{MOST_DEVICES, OnDevice};
 use serde::{Deserialize, Serialize};
 
 /// A step on the way to a checkpoint and back. Each is a function of the driver's, which says in
@@ -52,6 +53,9 @@ pub const NOT_READY: i32 = 600;
 /// The session has what cannot be checkpointed.
 pub const NOT_SUPPORTED: i32 = 801;
 
+/// What one is called that has given way to others, and comes back by itself.
+pub const SWAPPED: &str = "swapped";
+
 /// What a session's state is called where people read it; nothing while it runs.
 pub fn name_of(state: u32) -> &'static str {
     match state {
@@ -62,12 +66,44 @@ pub fn name_of(state: u32) -> &'static str {
     }
 }
 
+/// Which way what a session has on its devices goes when its server has it give way to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Swap {
+    /// To host memory: the session is locked and checkpointed, or neither.
+    Out {
+        /// Even if there is something to do; otherwise it stays then.
+        busy: bool,
+    },
+    /// Back: it is restored and unlocked, or neither.
+    In,
+}
+
 /// What became of a step.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reached {
     /// What the driver said: a `CUresult`.
     pub status: i32,
     /// In which state the session is: a `CUprocessState`.
     pub state: u32,
+    /// What devices lack, where there is no room to restore it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<OnDevice>,
+}
+
+impl Reached {
+    /// What became of a step that nobody asked a driver for.
+    pub fn without_driver(status: i32, state: u32) -> Self {
+        Self {
+            status,
+            state,
+            ..Self::default()
+        }
+    }
+
+    /// Makes of what somebody says what can be kept.
+    pub(crate) fn tame(&mut self) {
+        self.lacks.truncate(MOST_DEVICES);
+    }
 }

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 /// that many kinds and sessions the sum is a number still.
 const MOST_KINDS: usize = 64;
 const MOST_NAME: usize = 64;
+/// The most devices of which something is said.
+pub(crate) const MOST_DEVICES: usize = 256;
 const MOST: u64 = 1 << 47;
 /// The most that connections carry.
 const MOST_CARRIED: u64 = 1 << 53;
@@ -20,6 +22,8 @@ pub struct Holding {
     pub objects: BTreeMap<String, u64>,
     /// Device memory by kind, without kinds of which there never was any.
     pub memory: BTreeMap<String, Memory>,
+    /// What of it is on which device.
+    pub device_memory: Vec<OnDevice>,
     /// Page-locked memory of the host by kind, likewise.
     pub host_memory: BTreeMap<String, Memory>,
     /// What has gone over its connections.
@@ -64,6 +68,15 @@ pub struct Memory {
     pub most: u64,
 }
 
+/// Memory of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnDevice {
+    /// The device's ordinal.
+    pub device: u32,
+    /// How much it is.
+    pub bytes: u64,
+}
+
 impl Traffic {
     fn each(&mut self) -> [&mut u64; 6] {
         [
@@ -102,6 +115,12 @@ impl Holding {
         all.fold(0, u64::saturating_add)
     }
 
+    /// Bytes on one device.
+    pub fn bytes_on(&self, device: u32) -> u64 {
+        let on = self.device_memory.iter().find(|on| on.device == device);
+        on.map_or(0, |on| on.bytes)
+    }
+
     /// Makes of what somebody says what can be kept, added up and shown.
     pub(crate) fn tame(&mut self) {
         let memory = |m: &mut Memory| {
@@ -112,6 +131,10 @@ impl Holding {
         tame(&mut self.objects, |n| *n = MOST.min(*n));
         tame(&mut self.memory, memory);
         tame(&mut self.host_memory, memory);
+        self.device_memory.truncate(MOST_DEVICES);
+        for on in &mut self.device_memory {
+            on.bytes = MOST.min(on.bytes);
+        }
         for n in self.traffic.each() {
             *n = MOST_CARRIED.min(*n);
         }

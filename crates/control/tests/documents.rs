@@ -176,6 +176,7 @@ fn a_field_that_one_cannot_do_without_is_missed_in_one_sentence() {
         devices: vec![0],
         memory: None,
         of_each: false,
+        swaps: false,
         resume_seconds: 60,
         keys: Hidden::default(),
         place: Place::default(),

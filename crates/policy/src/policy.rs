@@ -28,6 +28,9 @@ pub struct Rules {
     pub priority: Option<i32>,
     /// The longest that a session which does nothing keeps what it is promised of a device's time.
     pub idle: Option<Duration>,
+    /// The longest that a session which does nothing keeps its device memory from one that lacks
+    /// some.
+    pub swap_idle: Option<Duration>,
     /// The most sessions and leases that it opens in a minute.
     pub opens: Option<u64>,
     /// Have this server dial others, or be dialled, for copies between its sessions.
@@ -53,6 +56,7 @@ impl Default for Rules {
             share: None,
             priority: None,
             idle: None,
+            swap_idle: None,
             opens: None,
             links: true,
             dense: true,
@@ -193,6 +197,11 @@ impl Policy {
         self.tenants.get(tenant).unwrap_or(&self.others)
     }
 
+    /// What all may do, named or not.
+    pub fn all(&self) -> impl Iterator<Item = &Rules> {
+        self.tenants.values().chain([&self.others])
+    }
+
     /// The tenants that are named, and what they may do.
     pub fn named(&self) -> impl Iterator<Item = (&str, &Rules)> {
         self.tenants.iter().map(|(name, r)| (name.as_str(), r))
@@ -301,6 +310,7 @@ mod tests {
         share = 0.25
         priority = 2
         idle_timeout = "10m"
+        swap_idle = "5m"
 
         [tenant.lab]
         api = ["cuda"]
@@ -310,6 +320,7 @@ mod tests {
         share = "unlimited"
         priority = "unlimited"
         idle_timeout = "unlimited"
+        swap_idle = "unlimited"
         leases = 3
         links = false
         rdma_device = "mlx5_3"
@@ -327,7 +338,9 @@ mod tests {
             (ops.sessions, ops.leases, ops.admin),
             (Some(2), Some(0), true)
         );
-        assert_eq!((lab.idle, ops.idle), (None, Some(Duration::from_secs(600))));
+        let minutes = |n: u64| Some(Duration::from_secs(60 * n));
+        assert_eq!((lab.idle, ops.idle), (None, minutes(10)));
+        assert_eq!((lab.swap_idle, ops.swap_idle), (None, minutes(5)));
         let adapter = |tenant| p.of(tenant).rdma_device.as_deref();
         assert_eq!((adapter("lab"), adapter("x")), (Some("mlx5_3"), None));
         assert_eq!(p.of("anybody"), p.others());

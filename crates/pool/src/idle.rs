@@ -12,8 +12,6 @@ pub struct Look {
     pub done: u64,
     /// Whether it is at something, or waits for its turn.
     pub busy: bool,
-    /// For how long it may do nothing.
-    pub limit: Duration,
 }
 
 /// What was seen of sessions.
@@ -24,16 +22,16 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// Looks at all sessions that may not do nothing for ever: which of them have for as long as
-    /// they may, and which not. Others are forgotten.
-    pub fn look(&mut self, all: Vec<Look>, now: Duration) -> Vec<(String, bool)> {
+    /// Looks at all sessions that may not do nothing for ever: for how long each has. Others are
+    /// forgotten.
+    pub fn look(&mut self, all: Vec<Look>, now: Duration) -> Vec<(String, Duration)> {
         let before = std::mem::take(&mut self.seen);
         let each = all.into_iter().map(|look| {
             let old = before.get(&look.session).copied();
             let same = old.filter(|(done, _)| *done == look.done && !look.busy);
             let (_, since) = same.unwrap_or((look.done, now));
             self.seen.insert(look.session.clone(), (look.done, since));
-            (look.session, now.saturating_sub(since) >= look.limit)
+            (look.session, now.saturating_sub(since))
         });
         each.collect()
     }
@@ -44,28 +42,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_nothing_for_as_long_as_it_may_is_idle_until_it_does_something() {
+    fn who_does_nothing_is_idle_until_it_does_something() {
         let mut idle = Idle::default();
         let mut at = |seconds: u64, done, busy| {
-            let look = |name: &str, limit| Look {
-                session: name.into(),
+            let session = "one".into();
+            let all = vec![Look {
+                session,
                 done,
                 busy,
-                limit: Duration::from_secs(limit),
-            };
-            let all = vec![look("soon", 10), look("late", 60)];
+            }];
             let said = idle.look(all, Duration::from_secs(seconds));
-            [said[0].1, said[1].1]
+            said[0].1.as_secs()
         };
-        assert_eq!(at(100, 1, false), [false, false], "from the first look on");
-        assert_eq!(at(109, 1, false), [false, false]);
-        assert_eq!(at(110, 1, false), [true, false]);
-        assert_eq!(at(160, 1, false), [true, true]);
-        assert_eq!(at(161, 2, false), [false, false]);
+        assert_eq!(at(100, 1, false), 0, "from the first look on");
+        assert_eq!(at(109, 1, false), 9);
+        assert_eq!(at(160, 1, false), 60);
+        assert_eq!(at(161, 2, false), 0);
         // One that computes for long makes no calls.
-        assert_eq!(at(200, 2, true), [false, false]);
-        assert_eq!(at(209, 2, false), [false, false]);
-        assert_eq!(at(210, 2, false), [true, false]);
+        assert_eq!(at(200, 2, true), 0);
+        assert_eq!(at(209, 2, false), 9);
         // Whoever is not looked at is forgotten.
         assert!(idle.look(Vec::new(), Duration::from_secs(211)).is_empty());
         assert!(idle.seen.is_empty());

@@ -19,6 +19,7 @@ mod lease;
 pub mod queue;
 pub mod quota;
 mod refused;
+pub mod swap;
 pub mod timeshare;
 
 pub use lease::{Ask, Ended, State};
@@ -220,6 +221,16 @@ impl Pool {
     /// How long a session of a tenant's keeps what it is promised while it does nothing.
     pub fn idle_timeout(&self, tenant: &str) -> Option<Duration> {
         self.policy.of(tenant).idle
+    }
+
+    /// After how long a session of a tenant's that does nothing gives way to others.
+    pub fn swap_idle(&self, tenant: &str) -> Option<Duration> {
+        self.policy.of(tenant).swap_idle
+    }
+
+    /// Whether the policy has any session give way.
+    pub fn swaps(&self) -> bool {
+        self.policy.all().any(|rules| rules.swap_idle.is_some())
     }
 
     /// The RDMA device of a tenant's sessions, if the policy names one.

@@ -11,7 +11,7 @@ use crate::prelude::*;
 use crate::turn::Turn;
 use crate::welcome::{Way, answer, attempt, welcome};
 use busbar_channel::Channel;
-use busbar_control::attach::{Attach, Hidden, Order, Report};
+use busbar_control::attach::{Answer, Attach, Hidden, Order, Question, Report};
 use busbar_control::hello::{Intent, RDMA, Refusal, Road, Welcome};
 use busbar_transport::handover;
 use busbar_transport::rdma::Wish;
@@ -48,22 +48,12 @@ impl Ears {
         while let Ok(Some((order, fds))) = handover::recv_all(&self.control) {
             let mut fds = fds.into_iter();
             match busbar_control::read("what the server says", &order) {
-                Ok(Order::Tell) => {
-                    let holds = Report::Holds(self.common.inventory.holding());
-                    let _ = handover::send(&self.control, &holds.to_json(), None);
-                }
+                Ok(Order::Ask { number, question }) => self.answer(number, question),
                 Ok(Order::News { text, loss }) if self.news => self.common.outbox.news(&text, loss),
                 Ok(Order::News { .. }) => {}
                 Ok(Order::Lost(loss)) => self.common.peers.heard(&Heard::Lost(loss)),
                 Ok(Order::Talk(talk)) => self.common.peers.heard(&Heard::Says(talk)),
                 Ok(Order::Shared) => self.channel.rouse(),
-                Ok(Order::Checkpoint { number, step }) => {
-                    let control = self.control.clone();
-                    self.common.checkpoints.step(step, move |reached| {
-                        let said = Report::Reached { number, reached };
-                        let _ = handover::send(&control, &said.to_json(), None);
-                    });
-                }
                 Ok(Order::Endless { why }) => {
                     let said = Report::Ended { why: why.clone() };
                     let _ = handover::send(&self.control, &said.to_json(), None);
@@ -126,6 +116,21 @@ impl Ears {
         }
         // The server is gone, and with it every right to go on.
         self.common.outbox.leave("the server ended");
+    }
+
+    /// Answers a question of the server's, now or once there is something to say.
+    fn answer(&self, number: u64, question: Question) {
+        let control = self.control.clone();
+        let say = move |answer| {
+            let said = Report::Answers { number, answer };
+            let _ = handover::send(&control, &said.to_json(), None);
+        };
+        let checkpoints = &self.common.checkpoints;
+        match question {
+            Question::Holding => say(Answer::Holding(self.common.inventory.holding())),
+            Question::Step(step) => checkpoints.step(step, move |r| say(Answer::Reached(r))),
+            Question::Swap(way) => checkpoints.swap(way, move |r| say(Answer::Reached(r))),
+        }
     }
 
     /// A side connection.

@@ -4,6 +4,7 @@ use crate::across::Links;
 use crate::ahead::{AHEAD, Ahead, Payload, QUEUE};
 use crate::at_once::AtOnce;
 use crate::callback::Callbacks;
+use crate::checkpoint::Checkpoints;
 use crate::content::Content;
 use crate::inventory::Tally;
 use crate::outbox::Outbox;
@@ -219,6 +220,8 @@ pub struct Ends {
     pub links: Links,
     /// What the executor counts.
     pub tally: Arc<Tally>,
+    /// Knows whether the session has given way to others.
+    pub checkpoints: Checkpoints,
 }
 
 pub(crate) struct Intake {
@@ -242,6 +245,7 @@ pub(crate) type Ended = Box<dyn FnOnce(bool, &str) + Send>;
 impl Intake {
     pub(crate) fn new(queue: Arc<Queue>, ends: Ends, ended: Option<Ended>) -> Self {
         ends.ahead.tell(queue.execution.clone(), AHEAD);
+        ends.checkpoints.watch(queue.execution.clone());
         Self {
             queue,
             ends,
@@ -330,6 +334,30 @@ impl Sink for Intake {
     }
 
     fn deliver(&mut self, seq: u64, body: &mut Vec<u8>) -> Result<(), String> {
+        let taken = self.take(seq, body);
+        // What says goodbye has no use for what it had.
+        if taken.is_ok() {
+            self.ends.checkpoints.came();
+        }
+        taken
+    }
+
+    fn execution(&self) -> Arc<Execution> {
+        self.queue.execution.clone()
+    }
+
+    fn closed(&mut self, why: &Closed) {
+        self.queue.close(why.to_string(), self.goodbye);
+        self.ends.callbacks.end();
+        if let Some(f) = self.ended.take() {
+            f(self.goodbye, &why.0);
+        }
+    }
+}
+
+impl Intake {
+    /// Has a frame wait where it is executed.
+    fn take(&mut self, seq: u64, body: &mut Vec<u8>) -> Result<(), String> {
         if let Some((slab, len)) = self.landing.take() {
             debug_assert_eq!(body.len(), PEEK);
             let h = Header::parse(body).map_err(|e| e.to_string())?;
@@ -382,18 +410,6 @@ impl Sink for Intake {
             self.queue_records(seq, body)?;
         }
         Ok(())
-    }
-
-    fn execution(&self) -> Arc<Execution> {
-        self.queue.execution.clone()
-    }
-
-    fn closed(&mut self, why: &Closed) {
-        self.queue.close(why.to_string(), self.goodbye);
-        self.ends.callbacks.end();
-        if let Some(f) = self.ended.take() {
-            f(self.goodbye, &why.0);
-        }
     }
 }
 

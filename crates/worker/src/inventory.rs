@@ -96,6 +96,7 @@ impl Inventory {
         Holding {
             objects: there.map(|(kind, n)| (kind.to_string(), n)).collect(),
             memory: self.gate.figures(),
+            device_memory: self.gate.devices(),
             host_memory: self.gate.of_host(),
             traffic: self.traffic(),
         }

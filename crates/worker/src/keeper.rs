@@ -160,6 +160,7 @@ mod tests {
             devices: Vec::new(),
             memory: None,
             of_each: false,
+            swaps: false,
             resume_seconds: 60,
             keys: Hidden::default(),
             place: Place::Elsewhere,

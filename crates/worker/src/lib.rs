@@ -37,6 +37,7 @@ mod keeper;
 pub mod memory;
 mod named;
 pub mod nccl;
+pub mod neighbours;
 pub mod nvml;
 pub mod objects;
 pub mod opencl;
@@ -128,6 +129,8 @@ pub struct Setup {
     pub peers: peers::Peers,
     /// What takes the session's steps to a checkpoint.
     pub checkpoints: checkpoint::Checkpoints,
+    /// Other sessions, as far as they give way to this one.
+    pub neighbours: neighbours::Neighbours,
     /// Whether the end of this process while work is under way is a fault of others' work.
     pub dense: bool,
     /// Physical device ordinals that the session may use; `None` for all.

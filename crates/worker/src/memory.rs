@@ -10,7 +10,7 @@
 #![forbid(unsafe_code)]
 
 use crate::prelude::*;
-use busbar_control::holding::Memory;
+use busbar_control::holding::{Memory, OnDevice};
 
 /// So many bytes in whole pieces; all that there can be where that is more.
 pub fn in_pieces(bytes: u64, piece: u64) -> u64 {
@@ -269,6 +269,18 @@ impl Gate {
     /// Bytes of a kind.
     pub fn of(&self, kind: Use) -> u64 {
         lock(&self.ledger).kinds.get(&kind).map_or(0, |m| m.bytes)
+    }
+
+    /// What there is of each device; of memory that may be on any, all of it.
+    pub fn devices(&self) -> Vec<OnDevice> {
+        let l = lock(&self.ledger);
+        let any = l.bytes.get(&None).copied().unwrap_or(0);
+        let each = l.bytes.iter().filter_map(|(on, n)| {
+            let device = u32::try_from((*on)?).ok()?;
+            let bytes = n + l.beyond(*on) + any;
+            Some(OnDevice { device, bytes })
+        });
+        each.filter(|on| on.bytes > 0).collect()
     }
 
     /// What there is of each kind of device memory.

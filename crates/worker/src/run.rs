@@ -14,6 +14,7 @@ use crate::intake::{Body, Ended, Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT
 use crate::inventory::{Inventory, Tally};
 use crate::keeper::{Newest, Wait};
 use crate::memory::Limit;
+use crate::neighbours::Neighbours;
 use crate::outbox::Outbox;
 use crate::peers::Peers;
 use crate::prelude::*;
@@ -26,9 +27,10 @@ use crate::{Api, Beside, Offered, Setup, signals, sockets};
 use busbar_abi::cuda::CUDA_ERROR_NOT_INITIALIZED;
 use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Keeper, is_crowded, nap};
-use busbar_control::attach::{Attach, Order, Report};
+use busbar_control::attach::{Answer, Attach, Order, Question, Report};
 use busbar_control::checkpoint::Reached;
 use busbar_control::hello::{NEWS, RDMA, Refusal, SHARED_MEMORY, Welcome};
+use busbar_control::holding::Holding;
 use busbar_transport::Connection;
 use busbar_transport::baton::Board;
 use busbar_transport::handover;
@@ -107,12 +109,15 @@ pub fn run(
             Order::Board => board = fds.into_iter().next(),
             Order::Bell => bell = fds.into_iter().next(),
             // Somebody may ask for what all sessions hold before this one has begun.
-            Order::Tell | Order::News { .. } | Order::Shared => {}
+            Order::News { .. } | Order::Shared => {}
             Order::Lost(_) | Order::Talk(_) => {}
-            Order::Checkpoint { number, .. } => {
-                let status = CUDA_ERROR_NOT_INITIALIZED;
-                let reached = Reached { status, state: 0 };
-                say(&Report::Reached { number, reached });
+            Order::Ask { number, question } => {
+                let none = Reached::without_driver(CUDA_ERROR_NOT_INITIALIZED, 0);
+                let answer = match question {
+                    Question::Holding => Answer::Holding(Holding::default()),
+                    Question::Step(_) | Question::Swap(_) => Answer::Reached(none),
+                };
+                say(&Report::Answers { number, answer });
             }
             _ => return Err("the server says nothing of a session".into()),
         }
@@ -141,7 +146,11 @@ pub fn run(
     common.peers.tell(move |report| {
         let _ = handover::send(&server, &report.to_json(), None);
     });
-    let opened = open(&attach, &conn, options, given, apis, &common);
+    let neighbours = match attach.swaps {
+        true => Neighbours::at(control.clone(), common.turn.clone()),
+        false => Neighbours::default(),
+    };
+    let opened = open(&attach, &conn, options, (given, neighbours), apis, &common);
     let Session {
         mut apis,
         ends,
@@ -207,7 +216,7 @@ fn open(
     attach: &Attach,
     conn: &dyn Connection,
     options: &Options,
-    given: Given,
+    (given, neighbours): (Given, Neighbours),
     apis: &[Offered],
     common: &Common,
 ) -> Result<Session, Refusal> {
@@ -246,6 +255,7 @@ fn open(
         })
         .map_err(no_memory)?,
         tally: inventory.tally.clone(),
+        checkpoints: common.checkpoints.clone(),
     };
     let door = given.door.filter(|_| shares(attach));
     let shared = door.and_then(|d| Offers::open(Door::taken_over(d).ok()?, &attach.secret).ok());
@@ -272,6 +282,7 @@ fn open(
         submitters: options.submitters,
         peers: common.peers.clone(),
         checkpoints: common.checkpoints.clone(),
+        neighbours,
         dense: options.withdraw.is_some(),
         devices: Some(attach.devices.clone()),
         library: library.clone(),
@@ -311,6 +322,12 @@ fn attend(
     let keeper = Wait::new(newest.clone(), client.clone(), keep, &*conn, beside);
     let links = ends.links.clone();
     let (inventory, checkpoints) = (common.inventory.clone(), common.checkpoints.clone());
+    let (swaps, server) = (attach.swaps, control.clone());
+    if swaps {
+        checkpoints.can_swap(move || {
+            let _ = handover::send(&server, &Report::Wanted.to_json(), None);
+        });
+    }
     let listen = |channel: &Channel| {
         // Whatever is between a client and us, and holds back the end of its connection, a client
         // of this host is seen to end.

@@ -102,6 +102,7 @@ fn told(frames: Vec<Vec<u8>>) -> (Vec<Told>, String) {
         at_once: Default::default(),
         links: Links::new(Counters::default()).expect("a descriptor"),
         tally: Arc::default(),
+        checkpoints: Default::default(),
     };
     let (ours, theirs) = mem::pair();
     let client = std::thread::spawn(move || {

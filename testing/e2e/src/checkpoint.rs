@@ -4,6 +4,7 @@ use crate::driver::Driver;
 use std::cell::Cell;
 use std::io::BufRead;
 use std::ptr::{null, null_mut};
+use std::time::{Duration, Instant};
 
 /// Numbers that a program checks.
 const N: usize = 1 << 18;
@@ -76,6 +77,31 @@ pub fn answers(d: &Driver, more: usize) {
         assert_eq!(d.launch(fill, 0, &[p, i as u64 + 1, N as u64]), 0);
         assert_eq!(d.cuCtxSynchronize(), 0);
         println!("had {} {same}", before[0]);
+    }
+}
+
+/// Says how much memory is free, takes some, and works without a pause: once a second it says how
+/// often it has had from the device what it had put there.
+pub fn works(d: &Driver, more: usize) {
+    d.begin();
+    let (mut free, mut total) = (0, 0);
+    assert_eq!(d.cuMemGetInfo_v2(&mut free, &mut total), 0);
+    println!("free {} of {} MiB", free >> 20, total >> 20);
+    d.alloc(more);
+    let p = d.alloc(4 * N);
+    let fill = d.function("fill_u32\0");
+    println!("ready");
+    let (mut told, mut times) = (Instant::now(), 0u64);
+    loop {
+        times += 1;
+        assert_eq!(d.launch(fill, 0, &[p, times, N as u64]), 0);
+        let mut there = vec![0u32; N];
+        assert_eq!(d.cuMemcpyDtoH_v2(there.as_mut_ptr().cast(), p, 4 * N), 0);
+        assert!(there.iter().all(|n| u64::from(*n) == times));
+        if told.elapsed() > Duration::from_secs(1) {
+            told = Instant::now();
+            println!("worked {times}");
+        }
     }
 }
 

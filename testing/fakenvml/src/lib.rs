@@ -157,8 +157,10 @@ api! {
         put_text(out, room, &format!("16502300000{d}"));
     fn nvmlDeviceGetVbiosVersion(_d: Device, out: *mut c_char, room: u32)
         put_text(out, room, "96.00.A5.00.01");
-    fn nvmlDeviceGetMemoryInfo(d: Device, out: *mut [u64; 3])
-        put(out, [TOTAL, TOTAL - RESERVED - used(d), RESERVED + used(d)]);
+    fn nvmlDeviceGetMemoryInfo(d: Device, out: *mut [u64; 3]) {
+        let free = own::free(d).unwrap_or_else(|| TOTAL - RESERVED - used(d));
+        put(out, [TOTAL, free, TOTAL.saturating_sub(free)])
+    };
     fn nvmlDeviceGetMemoryInfo_v2(d: Device, out: *mut [u64; 5]) {
         let version = (*out)[0] as u32;
         if version != (40 | 2 << 24) {

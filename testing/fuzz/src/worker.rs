@@ -49,6 +49,7 @@ fn open(api: &str, slabs: usize) -> (Vec<Box<dyn Api>>, Ends) {
         outgoing: Arena::new(slabs).expect("memory"),
         at_once: AtOnce::default(),
         tally: Arc::default(),
+        checkpoints: Default::default(),
     };
     let offered = APIS.iter().find(|a| a.name == api).expect("an API");
     let own = (offered.open)(Setup {
@@ -65,6 +66,7 @@ fn open(api: &str, slabs: usize) -> (Vec<Box<dyn Api>>, Ends) {
         submitters: Some(0),
         peers: Default::default(),
         checkpoints: Default::default(),
+        neighbours: Default::default(),
         dense: false,
         devices: None,
         library: library(api),

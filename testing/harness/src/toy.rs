@@ -284,6 +284,7 @@ impl Pair {
                 links: busbar_worker::across::Links::new(Default::default())
                     .expect("memory for links"),
                 tally: Arc::default(),
+                checkpoints: Default::default(),
             };
             let open = |c: &busbar_channel::Channel| {
                 let _ = opened.set(c.clone());

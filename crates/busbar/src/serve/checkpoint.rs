@@ -3,13 +3,14 @@
 use super::asking::{asker, is_patient};
 use super::entry::SessionEntry;
 use super::identity::Known;
+use super::questions::Waiting;
 use super::reception::answer;
 use super::report;
 use super::state::Server;
-use super::workers::Worker;
+use super::swap;
 use crate::isolation::limits::memory_of_machine;
 use busbar_channel::send_hello;
-use busbar_control::attach::Order;
+use busbar_control::attach::{Answer, Question};
 use busbar_control::checkpoint::{OUT_OF_MEMORY, Reached, Step};
 use busbar_control::hello::{Refusal, Welcome};
 use busbar_pool::Refused;
@@ -17,8 +18,8 @@ use busbar_transport::Connection;
 use busbar_transport::lock::lock;
 use busbar_transport::stream::Stream;
 use busbar_wire::frame::Kind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard, TryLockError};
 use std::time::Duration;
 
 /// How often whoever waits for a step is looked for, and hears that somebody is at work.
@@ -48,7 +49,7 @@ pub(super) fn step(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream,
 }
 
 /// Bytes that are being copied from devices to this machine's memory, until they are there.
-struct Copied<'a>(&'a AtomicU64, u64);
+pub(super) struct Copied<'a>(&'a AtomicU64, u64);
 
 impl<'a> Copied<'a> {
     fn new(all: &'a AtomicU64, bytes: u64) -> Self {
@@ -73,73 +74,82 @@ fn room() -> u64 {
     }
 }
 
-/// What a session has on devices, if there is room for it, and for all that comes beside it.
-fn fits<'a>(server: &'a Server, name: &str, worker: &Arc<Worker>) -> Option<Copied<'a>> {
-    report::ask_workers(server, |s| Arc::ptr_eq(&s.worker, worker));
+/// What a session has on devices, if there is room for it, and for all that comes beside it:
+/// without, the system would end the worker, and all that it has would be lost.
+pub(super) fn fits<'a>(server: &'a Server, session: &str) -> Option<Copied<'a>> {
+    let Some(worker) = server.worker_of(session) else {
+        return Some(Copied::new(&server.leaving, 0));
+    };
+    report::ask_workers(server, |s| Arc::ptr_eq(&s.worker, &worker));
     let has = |s: &SessionEntry| s.holding.bytes();
-    let bytes = lock(&server.sessions).get(name).map_or(0, has);
+    let bytes = lock(&server.sessions).get(session).map_or(0, has);
     let copied = Copied::new(&server.leaving, bytes);
     (server.leaving.load(Ordering::Acquire) <= room()).then_some(copied)
 }
 
-fn taken(server: &Server, known: &Known) -> Result<Reached, Refusal> {
-    let Known { conn, hello, .. } = known;
-    let (asker, name) = (asker(&known.who, hello), &hello.session);
-    let none = || Refusal::from(Refused::NoSession(name.clone()));
-    let (worker, number) = {
-        let pool = lock(&server.pool);
-        let mut sessions = lock(&server.sessions);
-        let found = sessions.get_mut(name);
-        let theirs = found.filter(|s| pool.shows(&asker, &s.who.tenant));
-        let s = theirs.ok_or_else(none)?;
-        if s.steps.len() >= MOST {
-            let text = format!("session {name} has {MOST} steps to take already: try later");
-            return Err(Refusal::new("limit", text));
-        }
-        s.last_step += 1;
-        s.steps.insert(s.last_step, None);
-        (s.worker.clone(), s.last_step)
-    };
-    let step = hello.checkpoint;
-    // Without room the system would end the worker, and all that it has would be lost.
-    let copied = match step {
-        Step::Checkpoint => fits(server, name, &worker),
-        _ => Some(Copied::new(&server.leaving, 0)),
-    };
-    let Some(_copied) = copied else {
-        let mut sessions = lock(&server.sessions);
-        let s = sessions.get_mut(name).ok_or_else(none)?;
-        s.steps.remove(&number);
-        return Ok(Reached {
-            status: OUT_OF_MEMORY,
-            state: s.checkpoint,
-        });
-    };
-    worker.tell(&Order::Checkpoint { number, step });
-    let mut sessions = lock(&server.sessions);
+/// The state of a session that is theirs, if it may take one more step.
+fn may_step(server: &Server, known: &Known) -> Result<u32, Refusal> {
+    let (name, asker) = (&known.hello.session, asker(&known.who, &known.hello));
+    let pool = lock(&server.pool);
+    let sessions = lock(&server.sessions);
+    let theirs = sessions
+        .get(name)
+        .filter(|s| pool.shows(&asker, &s.who.tenant));
+    let s = theirs.ok_or_else(|| Refused::NoSession(name.clone()))?;
+    if s.questions.steps() >= MOST {
+        let text = format!("session {name} has {MOST} steps to take already: try later");
+        return Err(Refusal::new("limit", text));
+    }
+    Ok(s.checkpoint)
+}
+
+/// Has nobody else restored meanwhile, as long as somebody waits for it.
+fn alone(server: &Server, goes_on: impl Fn() -> bool) -> Option<MutexGuard<'_, ()>> {
+    const LOOK: Duration = Duration::from_millis(50);
     loop {
-        let s = sessions.get_mut(name).ok_or_else(none)?;
-        if let Some(Some(reached)) = s.steps.get(&number) {
-            let reached = *reached;
-            s.steps.remove(&number);
-            return Ok(reached);
+        match server.swaps.try_lock() {
+            Ok(alone) => return Some(alone),
+            Err(TryLockError::Poisoned(broken)) => return Some(broken.into_inner()),
+            Err(TryLockError::WouldBlock) if !goes_on() => return None,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
         }
-        let waited = server.told.wait_timeout(sessions, NEWS);
-        let (there, timer) = waited.unwrap_or_else(|broken| broken.into_inner());
-        sessions = there;
-        if !timer.timed_out() {
-            continue;
+    }
+}
+
+fn taken(server: &Arc<Server>, known: &Known) -> Result<Reached, Refusal> {
+    let Known { conn, hello, .. } = known;
+    let (name, step) = (&hello.session, hello.checkpoint);
+    let goes_on = || {
+        let pinged = || !is_patient(hello) || send_hello(conn, Kind::Ping, &[]).is_ok();
+        !conn.hung_up() && pinged()
+    };
+    let hung_up = || Refusal::new("hello", "whoever asked for the step has hung up");
+    let state = may_step(server, known)?;
+    // To other programs one that has given way runs.
+    if swap::is_out(&lock(&server.sessions), name) {
+        if step == Step::State {
+            return Ok(Reached::default());
         }
-        drop(sessions);
-        let gone =
-            conn.hung_up() || is_patient(hello) && send_hello(conn, Kind::Ping, &[]).is_err();
-        sessions = lock(&server.sessions);
-        if gone {
-            if let Some(s) = sessions.get_mut(name) {
-                s.steps.remove(&number);
-            }
-            let text = "whoever asked for the step has hung up";
-            return Err(Refusal::new("hello", text));
+        if !swap::have_back(server, name, NEWS, goes_on) {
+            return Err(hung_up());
         }
+    }
+    let _copied = match step {
+        Step::Checkpoint => match fits(server, name) {
+            Some(copied) => Some(copied),
+            None => return Ok(Reached::without_driver(OUT_OF_MEMORY, state)),
+        },
+        _ => None,
+    };
+    let _alone = match step {
+        Step::Restore => Some(alone(server, goes_on).ok_or_else(hung_up)?),
+        _ => None,
+    };
+    let none = || Refusal::from(Refused::NoSession(name.clone()));
+    let asked = Waiting::ask(server, name, Question::Step(step)).ok_or_else(none)?;
+    match asked.answer(NEWS, goes_on) {
+        Some(Answer::Reached(reached)) => Ok(reached),
+        _ if server.worker_of(name).is_none() => Err(none()),
+        _ => Err(hung_up()),
     }
 }

@@ -144,6 +144,11 @@ pub struct Args {
     /// others: 10m, 2h, or `off` [default: off]
     #[arg(long, value_name = "TIME")]
     idle_timeout: Option<String>,
+    /// After how long in which a session does nothing it gives way to one that lacks device memory:
+    /// what it has is in this machine's memory until it works again: 5m, 2h, or `off`
+    /// [default: off]
+    #[arg(long, value_name = "TIME")]
+    swap_idle: Option<String>,
     /// Make no links to other servers, for copies between their devices and this one's: these go
     /// through the client
     #[arg(long)]
@@ -220,6 +225,7 @@ struct File {
     turns: Option<Turns>,
     kernel_limit: Option<String>,
     idle_timeout: Option<String>,
+    swap_idle: Option<String>,
     no_links: bool,
     fabric: Option<String>,
     rdma: Option<String>,
@@ -267,6 +273,8 @@ pub(crate) struct Config {
     pub kernel_limit: Option<Duration>,
     /// How long a session may do nothing and keep its share from others.
     pub idle_timeout: Option<Duration>,
+    /// How long a session may do nothing and keep its memory from one that lacks some.
+    pub swap_idle: Option<Duration>,
     /// Dial other servers for clients, and be dialled.
     pub links: bool,
     /// Where the workers of other servers reach those of this one.
@@ -388,6 +396,7 @@ impl Config {
                 Some(Duration::from_secs(1800)),
             )?,
             idle_timeout: limit("idle-timeout", a.idle_timeout.or(file.idle_timeout), None)?,
+            swap_idle: limit("swap-idle", a.swap_idle.or(file.swap_idle), None)?,
             links: !(a.no_links || file.no_links),
             fabric: (a.fabric.or(file.fabric).as_deref().map(fabric)).transpose()?,
             rdma: rdma(a.rdma.or(file.rdma).as_deref())?,
@@ -428,6 +437,7 @@ impl Config {
             ("turns", json!(self.turns)),
             ("kernel_limit", json!(shown(self.kernel_limit))),
             ("idle_timeout", json!(shown(self.idle_timeout))),
+            ("swap_idle", json!(shown(self.swap_idle))),
             (
                 "worker_uids",
                 json!(format!("{}-{}", self.worker_uids.0, self.worker_uids.1)),

@@ -4,7 +4,7 @@ use super::groups::{Group, Memberships};
 use super::identity::Who;
 use super::sockets::Sockets;
 use super::workers::Worker;
-use busbar_control::checkpoint::Reached;
+use busbar_control::attach::{Answer, Question};
 use busbar_control::hello::ClientInfo;
 use busbar_control::holding::{Holding, Traffic};
 use busbar_control::status::Time;
@@ -35,6 +35,64 @@ impl Pace {
     }
 }
 
+/// Questions that wait for their answers, by the server's numbers, with what was said.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    open: BTreeMap<u64, (Question, Option<Answer>)>,
+    last: u64,
+}
+
+impl Questions {
+    /// One more; its number.
+    pub(super) fn put(&mut self, question: Question) -> u64 {
+        self.last += 1;
+        self.open.insert(self.last, (question, None));
+        self.last
+    }
+
+    /// How many of them are of steps that somebody asked for.
+    pub(super) fn steps(&self) -> usize {
+        let steps = |(question, _): &&(Question, _)| matches!(question, Question::Step(_));
+        self.open.values().filter(steps).count()
+    }
+
+    /// Whether there is still an answer to wait for.
+    pub(super) fn is_open(&self, number: u64) -> bool {
+        self.open
+            .get(&number)
+            .is_some_and(|(_, said)| said.is_none())
+    }
+
+    /// What was said, if somebody waits for it.
+    pub(super) fn answered(&mut self, number: u64, answer: Answer) {
+        if let Some((_, said)) = self.open.get_mut(&number) {
+            *said = Some(answer);
+        }
+    }
+
+    /// Forgets one: the answer, if there is any.
+    pub(super) fn take(&mut self, number: u64) -> Option<Answer> {
+        self.open.remove(&number)?.1
+    }
+}
+
+/// How a session gives way to others that lack device memory, and where it is.
+#[derive(Debug, Default)]
+pub(crate) struct Swap {
+    /// When it has done nothing for so long.
+    pub after: Option<Duration>,
+    /// It has given way: what it had is in this machine's memory.
+    pub out: bool,
+    /// It has something to do meanwhile.
+    pub wanted: bool,
+    /// Somebody sees to it that it comes back.
+    pub coming: bool,
+    /// When it last came back.
+    pub back: Option<Instant>,
+    /// It is not asked before this: it could not give way.
+    pub not_before: Option<Instant>,
+}
+
 /// A session as the server sees it.
 pub(crate) struct SessionEntry {
     pub api: String,
@@ -49,16 +107,15 @@ pub(crate) struct SessionEntry {
     pub since: Instant,
     pub opened: SystemTime,
     pub connected: bool,
-    /// What it held when its worker last said so, and how often it has.
+    /// What it held when its worker last said so.
     pub holding: Holding,
-    pub told: u64,
     pub pace: Pace,
-    /// Steps towards a checkpoint and back that it is to take, by the server's numbers, and what
-    /// became of them.
-    pub steps: BTreeMap<u64, Option<Reached>>,
-    pub last_step: u64,
-    /// In which state it was after the last one.
+    /// What its worker is asked.
+    pub questions: Questions,
+    /// In which state it was after the last step towards a checkpoint or back.
     pub checkpoint: u32,
+    /// How it gives way to others.
+    pub swap: Swap,
     /// What it has had of its devices, by ordinal, when that was last looked at.
     pub had: BTreeMap<u32, Had>,
     /// What it has in common with the other ranks of its job.
@@ -71,6 +128,8 @@ pub(crate) struct SessionEntry {
     pub stall: String,
     /// For how long it may do nothing and keep its share of time from others.
     pub idle: Option<Duration>,
+    /// For how long it has done nothing, when that was last looked at.
+    pub still: Duration,
     pub worker: Arc<Worker>,
 }
 

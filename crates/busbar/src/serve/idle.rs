@@ -1,5 +1,5 @@
 //! Sessions that have done nothing for long: their shares of time are others' until they work
-//! again.
+//! again, and their memory, where others lack it (`swap`).
 
 use super::change;
 use super::entry::SessionEntry;
@@ -29,7 +29,10 @@ fn run(server: &Server) {
     let mut idle = Idle::default();
     loop {
         let all = looks(server);
-        for (session, is_idle) in idle.look(all, server.started.elapsed()) {
+        for (session, still) in idle.look(all, server.started.elapsed()) {
+            let Some(is_idle) = note(server, &session, still) else {
+                continue;
+            };
             if lock(&server.pool).lend(&session, is_idle) {
                 tracing::info!(session, lent = is_idle, "session's share of time");
                 change::apply(server, &session);
@@ -39,18 +42,25 @@ fn run(server: &Server) {
     }
 }
 
+/// Notes for how long a session has done nothing; whether that is so long that it keeps no share,
+/// if it ever may not.
+fn note(server: &Server, session: &str, still: Duration) -> Option<bool> {
+    let mut sessions = lock(&server.sessions);
+    let s = sessions.get_mut(session)?;
+    s.still = still;
+    s.idle.map(|limit| still >= limit)
+}
+
 /// What each session has done that may not do nothing for ever.
 fn looks(server: &Server) -> Vec<Look> {
-    ask_workers(server, |s| s.idle.is_some());
+    let may = |s: &SessionEntry| s.idle.or(s.swap.after).is_some();
+    ask_workers(server, may);
     let sessions = lock(&server.sessions);
-    let some = sessions
-        .iter()
-        .filter_map(|(name, s)| Some((name, s, s.idle?)));
-    let look = |(name, s, limit): (&String, &SessionEntry, _)| Look {
+    let some = sessions.iter().filter(|(_, s)| may(s));
+    let look = |(name, s): (&String, &SessionEntry)| Look {
         session: name.clone(),
         done: s.holding.traffic.records,
         busy: server.time.is_busy(name),
-        limit,
     };
     some.map(look).collect()
 }

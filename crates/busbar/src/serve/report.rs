@@ -4,9 +4,10 @@ use super::asking::asker;
 use super::desk;
 use super::entry::SessionEntry;
 use super::identity::Who;
+use super::questions::Waiting;
 use super::state::Server;
-use busbar_control::attach::Order;
-use busbar_control::checkpoint::name_of;
+use busbar_control::attach;
+use busbar_control::checkpoint::{SWAPPED, name_of};
 use busbar_control::gpu::{Gpus, Question, Said};
 use busbar_control::hello::{ClientInfo, EVENTS, HOLDINGS, Hello, LAST_READINGS};
 use busbar_control::holding::Holding;
@@ -21,20 +22,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(super) fn ask_workers(server: &Server, of: impl Fn(&SessionEntry) -> bool) {
     /// Each answers at once, whatever its session does; one that is about to end does not.
     const LONG: Duration = Duration::from_millis(500);
-    let asked: Vec<_> = {
+    let names: Vec<_> = {
         let sessions = lock(&server.sessions);
         let each = sessions.iter().filter(|(_, s)| of(s));
-        each.map(|(name, s)| (name.clone(), s.told, s.worker.clone()))
-            .collect()
+        each.map(|(name, _)| name.clone()).collect()
     };
-    for (_, _, worker) in &asked {
-        worker.tell(&Order::Tell);
-    }
+    let asked: Vec<_> = names
+        .iter()
+        .filter_map(|name| Waiting::ask(server, name, attach::Question::Holding))
+        .collect();
     let sessions = lock(&server.sessions);
-    let waits = |all: &mut HashMap<String, SessionEntry>| {
-        let mut each = asked.iter();
-        each.any(|(name, told, _)| all.get(name).is_some_and(|s| s.told == *told))
-    };
+    let waits = |all: &mut HashMap<String, SessionEntry>| asked.iter().any(|a| a.is_open(all));
     drop(server.told.wait_timeout_while(sessions, LONG, waits));
 }
 
@@ -94,6 +92,14 @@ pub(super) fn sessions(server: &Server, hello: &Hello, who: &Who) -> Vec<Session
     list
 }
 
+/// Where a session is, if it does not run.
+fn state_of(s: &SessionEntry) -> &'static str {
+    match s.swap.out {
+        true => SWAPPED,
+        false => name_of(s.checkpoint),
+    }
+}
+
 fn own_sessions(server: &Server, hello: &Hello, who: &Who) -> Vec<Session> {
     let asker = asker(who, hello);
     let holdings = hello.features.iter().any(|f| f == HOLDINGS);
@@ -123,7 +129,7 @@ fn own_sessions(server: &Server, hello: &Hello, who: &Who) -> Vec<Session> {
                 job: s.client.job.clone(),
                 network: network(&s.client),
                 stall: s.stall.clone(),
-                checkpoint: name_of(s.checkpoint).into(),
+                checkpoint: state_of(s).into(),
                 worker_pid: s.worker.pid,
                 lease: placing.lease,
                 memory_limit: placing.memory,

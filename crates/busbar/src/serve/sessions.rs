@@ -4,7 +4,7 @@ use super::asking::{asker, is_patient, settled};
 use super::budget::{Allowance, Budget};
 use super::busy::Busy;
 use super::desk;
-use super::entry::{Pace, SessionEntry};
+use super::entry::{Pace, Questions, SessionEntry, Swap};
 use super::groups::{Group, Memberships};
 use super::identity::{Known, Who};
 use super::idle;
@@ -14,10 +14,11 @@ use super::reception::{ANSWER_TIME, answer, turned_back};
 use super::refusals::Network;
 use super::sockets::{self, Sockets};
 use super::state::Server;
+use super::swap;
 use super::workers::{Manner, Worker};
 use busbar_channel::send_hello;
 use busbar_channel::switches::Switch;
-use busbar_control::attach::{Attach, Report};
+use busbar_control::attach::{Answer, Attach, Report};
 use busbar_control::hello::{Hello, Intent, Mode, Refusal, Welcome};
 use busbar_control::holding::{self, Holding};
 use busbar_control::succession::ToHeir;
@@ -201,9 +202,13 @@ pub(super) fn open(
     }
     // Whichever is shortest: the server's own limit, the tenant's, or the client's.
     let own = (hello.idle > 0).then(|| Duration::from_secs(hello.idle.into()));
-    let tenants = lock(&server.pool).idle_timeout(&who.tenant);
-    let limits = [own, tenants, server.config.idle_timeout];
-    let idle_after = limits.into_iter().flatten().min();
+    let (tenants, swaps) = {
+        let pool = lock(&server.pool);
+        (pool.idle_timeout(&who.tenant), pool.swap_idle(&who.tenant))
+    };
+    let shortest = |limits: &[Option<Duration>]| limits.iter().copied().flatten().min();
+    let idle_after = shortest(&[own, tenants, server.config.idle_timeout]);
+    let swaps_after = shortest(&[swaps, server.config.swap_idle]);
     let entry = SessionEntry {
         group: Group::of(&hello, &who.tenant),
         sockets: sockets_of(server, &hello, &who, reached),
@@ -220,18 +225,21 @@ pub(super) fn open(
         opened: SystemTime::now(),
         connected: true,
         holding: Holding::default(),
-        told: 0,
-        steps: BTreeMap::new(),
-        last_step: 0,
+        questions: Questions::default(),
         checkpoint: 0,
+        swap: Swap {
+            after: swaps_after,
+            ..Swap::default()
+        },
         pace: Pace::default(),
         had: BTreeMap::new(),
         idle: idle_after,
+        still: Duration::ZERO,
         worker: worker.clone(),
     };
     server.counts.opened(&entry);
     lock(&server.sessions).insert(session.clone(), entry);
-    if idle_after.is_some() {
+    if idle_after.or(swaps_after).is_some() {
         idle::begin(server);
     }
     drop((busy, begins));
@@ -321,22 +329,25 @@ fn watch(
                     sockets::serve(sockets, wanted, to);
                 }
             }
+            Report::Lacks(lacking) => {
+                if let Some(to) = fd {
+                    swap::lacks(server, session, lacking, to);
+                }
+            }
+            Report::Wanted => swap::wanted(server, session),
             Report::Holds(holding) => {
                 if let Some(s) = lock(&server.sessions).get_mut(session) {
                     s.keep_holding(holding);
-                    s.told += 1;
                 }
-                server.told.notify_all();
             }
-            Report::Reached { number, reached } => {
-                let mut sessions = lock(&server.sessions);
-                if let Some(s) = sessions.get_mut(session) {
-                    s.checkpoint = reached.state;
-                    if let Some(step) = s.steps.get_mut(&number) {
-                        *step = Some(reached);
+            Report::Answers { number, answer } => {
+                if let Some(s) = lock(&server.sessions).get_mut(session) {
+                    match &answer {
+                        Answer::Holding(holding) => s.keep_holding(holding.clone()),
+                        Answer::Reached(reached) => s.checkpoint = reached.state,
                     }
+                    s.questions.answered(number, answer);
                 }
-                drop(sessions);
                 server.told.notify_all();
             }
             Report::Ended { why: w } => why = Some(w),

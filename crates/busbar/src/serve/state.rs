@@ -51,6 +51,9 @@ pub(crate) struct Server {
     pub told: Condvar,
     /// Bytes that are on their way from devices to this machine's memory.
     pub leaving: AtomicU64,
+    /// Held by whoever has sessions give way, or be restored: room that one has found is not
+    /// another's.
+    pub swaps: Mutex<()>,
     /// Sessions that ended lately, and why: what a client hears that tries to resume one.
     pub ended: Mutex<VecDeque<(String, String)>>,
     pub workers: Workers,
@@ -145,10 +148,16 @@ impl Server {
             memory: placing.memory,
             // A promise is one of each device, what the policy allows one of all.
             of_each: placing.promised,
+            swaps: self.swaps(),
             resume_seconds: self.config.resume_seconds,
             keys: Hidden::default(),
             place: Place::default(),
         }
+    }
+
+    /// Whether any session here may give way to others.
+    pub(crate) fn swaps(&self) -> bool {
+        self.config.swap_idle.is_some() || lock(&self.pool).swaps()
     }
 
     /// A session's worker.

@@ -126,6 +126,11 @@ impl Execution {
         let done = self.stages.iter().filter_map(Stage::holds_from);
         done.fold(delivered, u64::min)
     }
+
+    /// Whether nothing waits to be executed, of what has been delivered.
+    pub fn is_idle(&self) -> bool {
+        self.stages.iter().all(|s| s.holds_from().is_none())
+    }
 }
 
 /// A place where frames wait, in their order, to be executed. One thread brings them; one at a time

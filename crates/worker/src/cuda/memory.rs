@@ -218,7 +218,8 @@ pub fn mem_retire(w: &mut Cuda, m: msg::MemRetire) -> Result<Answered, Behind> {
     Ok(Answered)
 }
 
-/// Of a session that may have a part, that is all there is.
+/// Of a session that may have a part, that is all there is. What idle sessions would give up is
+/// free.
 pub fn cu_mem_get_info_v2(
     w: &mut Cuda,
     _m: msg::CuMemGetInfoV2,
@@ -226,7 +227,9 @@ pub fn cu_mem_get_info_v2(
     let (mut free, mut total) = (0usize, 0usize);
     // SAFETY: pointers to live numbers.
     check(unsafe { w.cuMemGetInfo_v2(&mut free, &mut total) })?;
-    let free = free as u64;
+    let free = (free as u64)
+        .saturating_add(w.would_have_room())
+        .min(total as u64);
     Ok(msg::CuMemGetInfoV2Reply {
         free: w
             .gate

@@ -109,7 +109,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     setup
         .turn
         .on_end(move || lost.lose_all(busbar_abi::cuda::CUDA_ERROR_LAUNCH_TIMEOUT));
-    checkpoint::Steps::serve(driver, setup.checkpoints.clone(), setup.turn.clone());
+    checkpoint::Steps::serve(driver, &setup, &allowed);
     let printed = Printed::capture(setup.outbox.clone(), true);
     let graphs = execs::Graphs::default();
     let twins = state::twins::Twins::of(graphs.mirrors.image.clone());
@@ -139,6 +139,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         places,
         gate: setup.inventory.gate.clone(),
         checkpoints: setup.checkpoints,
+        neighbours: setup.neighbours,
         turns: turns::Turns::new(setup.turn, allowed.clone()),
         submitters: submit::Submitters::new(driver, setup.submitters),
         devices: allowed.clone(),

@@ -49,6 +49,39 @@ impl Cuda {
 
     /// The same, if that leaves so much.
     fn charge_and_leave(&mut self, kind: Use, on: On, bytes: u64, rest: u64) -> Result<Charge> {
+        let charge = self.pass(kind, on, bytes, rest)?;
+        if kind != Use::Imported && bytes > 0 && self.neighbours.are_there() {
+            self.have_room(on, bytes);
+        }
+        Ok(charge)
+    }
+
+    /// Has idle sessions give way to this one if there is too little of the current device for what
+    /// it may take. Whether that is enough the driver says.
+    fn have_room(&self, on: On, bytes: u64) {
+        let here = self.current_device();
+        let Some(device) = here.and_then(|dev| u32::try_from(dev).ok()) else {
+            return;
+        };
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: pointers to live numbers.
+        let rc = unsafe { self.cuMemGetInfo_v2(&mut free, &mut total) };
+        let wanted = bytes.saturating_add(GRANULE);
+        if rc == CUDA_SUCCESS && (on.is_none() || on == here) && (free as u64) < wanted {
+            self.neighbours.give_way(device, wanted - free as u64);
+        }
+    }
+
+    /// What idle sessions would give up of the current device.
+    pub fn would_have_room(&self) -> u64 {
+        let device = self
+            .current_device()
+            .and_then(|dev| u32::try_from(dev).ok());
+        let device = device.filter(|_| self.neighbours.are_there());
+        device.map_or(0, |device| self.neighbours.would_give(device))
+    }
+
+    fn pass(&mut self, kind: Use, on: On, bytes: u64, rest: u64) -> Result<Charge> {
         if !self.gate.is_limited() {
             let taken = self.gate.take(kind, on, bytes);
             return taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY);

@@ -15,6 +15,7 @@ use crate::answer::Outcome;
 use crate::checkpoint::Checkpoints;
 use crate::content::{Content, Hash};
 use crate::memory::{Charge, Gate};
+use crate::neighbours::Neighbours;
 use crate::objects::{Creates, Dead, Key};
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent};
@@ -65,6 +66,7 @@ pub struct Cuda {
     pub gate: Gate,
     /// Whether another program has locked the driver.
     pub checkpoints: Checkpoints,
+    pub neighbours: Neighbours,
     /// Physical memory that the program has mapped, by address: its size, and what keeps it.
     pub physical: BTreeMap<u64, mapped::Physical>,
     /// Memory of pools and what graphs have left, by address.

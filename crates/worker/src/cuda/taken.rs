@@ -72,7 +72,7 @@ impl Taken {
 }
 
 /// A device, by its physical ordinal, as NVML has it.
-fn named(d: &Driver, own: &Own, dev: i32) -> Option<Device> {
+pub fn named(d: &Driver, own: &Own, dev: i32) -> Option<Device> {
     let mut place = [0; 32];
     // SAFETY: room for as many bytes as said.
     let rc = unsafe { d.cuDeviceGetPCIBusId(place.as_mut_ptr(), 32, dev) };

@@ -41,6 +41,7 @@ fn main() {
         Some("checkpoint") => checkpoint::steps(&d, number(1) as i32, &args[2..]),
         Some("checkpoint-own") => checkpoint::own(&d),
         Some("answers") => checkpoint::answers(&d, number(1) as usize),
+        Some("works") => checkpoint::works(&d, number(1) as usize),
         Some("dumps") => checkpoint::dumps(&d),
         Some("devices") => devices(&d),
         Some("hold") => hold(&d, number(1)),

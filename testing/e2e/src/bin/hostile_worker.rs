@@ -328,6 +328,7 @@ fn main() -> Result<()> {
         submitters: None,
         peers: busbar_worker::peers::Peers::default(),
         checkpoints: Default::default(),
+        neighbours: Default::default(),
         dense: false,
         devices: None,
         library: Some(library.clone()),
@@ -387,6 +388,7 @@ fn main() -> Result<()> {
         at_once: busbar_worker::at_once::AtOnce::default(),
         links,
         tally: Arc::default(),
+        checkpoints: Default::default(),
     };
     let ours: Arc<dyn Connection> = Arc::new(ours);
     let end = ours.clone();

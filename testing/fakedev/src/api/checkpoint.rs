@@ -2,7 +2,7 @@
 
 use crate::entry::api;
 use crate::ffi::*;
-use crate::state::checkpoint::{self, CHECKPOINTED, LOCKED, RUNNING};
+use crate::state::checkpoint::{self, LOCKED, RUNNING};
 
 /// What a driver refuses in arguments that mean nothing.
 fn plain(args: *const u64, from: usize) -> Res {
@@ -46,13 +46,13 @@ api! {
     fn [cuCheckpointProcessCheckpoint] (pid: i32, args: *const u64) {
         own(pid)?;
         plain(args, 0)?;
-        checkpoint::step(LOCKED, CHECKPOINTED)
+        checkpoint::leave()
     }
 
     fn [cuCheckpointProcessRestore] (pid: i32, args: *const u64) {
         own(pid)?;
         plain(args, 0)?;
-        checkpoint::step(CHECKPOINTED, LOCKED)
+        checkpoint::restore()
     }
 
     fn [cuCheckpointProcessUnlock] (pid: i32, args: *const u64) {

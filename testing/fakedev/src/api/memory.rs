@@ -190,7 +190,7 @@ api! {
     fn [cuMemGetInfo_v2] (free: *mut usize, total: *mut usize) {
         let context = context::current()?;
         let device = device::get(context.device);
-        put(free, device.memory() - device.used())?;
+        put(free, device.free())?;
         put(total, device.memory())
     }
 

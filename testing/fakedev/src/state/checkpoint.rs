@@ -1,8 +1,9 @@
 //! Whether the driver takes calls: a process that is locked has all but these functions wait.
 
-use crate::ffi::{ILLEGAL_STATE, NOT_READY, R, Res};
+use super::{device, neighbours};
+use crate::ffi::{ILLEGAL_STATE, NOT_READY, OPERATING_SYSTEM, OUT_OF_MEMORY, R, Res};
 use crate::state::context::CONTEXTS;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,9 @@ pub const CHECKPOINTED: u32 = 2;
 
 /// How often it is looked whether all work is done.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// It cannot be restored any more.
+static LOST: AtomicBool = AtomicBool::new(false);
 
 struct Calls {
     state: AtomicU32,
@@ -31,6 +35,11 @@ static CALLS: Calls = Calls {
 /// The state.
 pub fn state() -> u32 {
     CALLS.state.load(Ordering::Acquire)
+}
+
+/// Whether this process has what it has of its devices.
+pub fn is_here() -> bool {
+    state() != CHECKPOINTED
 }
 
 fn set(to: u32) {
@@ -57,6 +66,28 @@ pub fn step(from: u32, to: u32) -> Res {
     }
     set(to);
     Ok(())
+}
+
+/// Restores, if there is room for what this process had. One for which there was none is lost, as
+/// with a driver.
+pub fn restore() -> Res {
+    if LOST.load(Ordering::Acquire) {
+        return Err(OPERATING_SYSTEM);
+    }
+    let fits = neighbours::alone(|others| {
+        let used = device::all_used();
+        let room = |(i, used): (usize, &usize)| used + others(i) <= device::get(i).memory();
+        let fits = is_here() || used.iter().enumerate().all(room);
+        let taken = fits.then(|| step(CHECKPOINTED, LOCKED));
+        taken.unwrap_or(Err(OUT_OF_MEMORY))
+    });
+    LOST.store(fits == Err(OUT_OF_MEMORY), Ordering::Release);
+    fits
+}
+
+/// Checkpoints: what this process has of its devices is others' to have.
+pub fn leave() -> Res {
+    neighbours::alone(|_| step(LOCKED, CHECKPOINTED))
 }
 
 /// Locks once all that was submitted is done.

@@ -1,7 +1,7 @@
 //! The devices: how many, what they are, and what memory they have left.
 
 use super::handle::Given;
-use super::mps;
+use super::{checkpoint, mps, neighbours};
 use crate::config;
 use crate::ffi::*;
 use std::sync::LazyLock;
@@ -54,6 +54,11 @@ const ATTRIBUTES: &[(i32, i32)] = &[
     (140, 0x0001_1b0b), (141, 1), (142, 1), (143, 0), (144, 1), (145, 1), (146, 0), (147, 0),
 ];
 
+/// What this process has of each device.
+pub fn all_used() -> Vec<usize> {
+    DEVICES.iter().map(Device::used).collect()
+}
+
 /// One simulated device.
 pub struct Device {
     ordinal: usize,
@@ -92,12 +97,25 @@ impl Device {
         self.used.load(Ordering::Acquire)
     }
 
+    /// The bytes that nobody has.
+    pub fn free(&self) -> usize {
+        let others = neighbours::has(self.ordinal);
+        let used = if checkpoint::is_here() {
+            self.used()
+        } else {
+            0
+        };
+        self.memory.saturating_sub(used + others)
+    }
+
     /// Takes bytes, if that many are free.
     pub fn charge(&self, bytes: usize) -> Res {
-        let fits = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.memory);
-        let taken = self
-            .used
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits);
+        let taken = neighbours::alone(|others| {
+            let all = self.memory.saturating_sub(others(self.ordinal));
+            let fits = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= all);
+            self.used
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits)
+        });
         if let Ok(used) = taken
             && used + bytes > self.most
         {
@@ -109,7 +127,7 @@ impl Device {
 
     /// Gives bytes back.
     pub fn refund(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::AcqRel);
+        neighbours::alone(|_| self.used.fetch_sub(bytes, Ordering::AcqRel));
     }
 
     /// Its UUID: no two machines have the same, though all else of them is alike.

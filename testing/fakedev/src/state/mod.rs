@@ -23,6 +23,7 @@ pub mod logs;
 pub mod memory;
 pub mod module;
 pub mod mps;
+pub mod neighbours;
 pub mod pool;
 pub mod stream;
 pub mod user_object;
