@@ -64,6 +64,7 @@ impl Session<'_> {
             status,
             state,
             lacks,
+            ..
         } = self.take(step)?;
         let why = match (status, state) {
             (OUT_OF_MEMORY, _) if step == Step::Checkpoint => {

@@ -38,6 +38,7 @@ mod refusals;
 mod replacing;
 mod report;
 mod revoke;
+mod room;
 mod rules;
 mod sessions;
 mod signals;

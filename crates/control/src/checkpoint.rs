@@ -87,6 +87,9 @@ pub struct Reached {
     pub status: i32,
     /// In which state the session is: a `CUprocessState`.
     pub state: u32,
+    /// What it had of its devices when it was locked, as far as that is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub had: Vec<OnDevice>,
     /// What devices lack, where there is no room to restore it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<OnDevice>,
@@ -104,6 +107,7 @@ impl Reached {
 
     /// Makes of what somebody says what can be kept.
     pub(crate) fn tame(&mut self) {
+        self.had.truncate(MOST_DEVICES);
         self.lacks.truncate(MOST_DEVICES);
     }
 }

@@ -267,6 +267,13 @@ pub struct Gpu {
 }
 
 impl Gpu {
+    /// Bytes of memory that nobody has; `None` where that is not known.
+    pub fn free(&self) -> Option<u64> {
+        let number = |n: Number| self.numbers.get(n.name()).copied();
+        let used = number(Number::MemoryUsed)? + number(Number::MemoryReserved).unwrap_or(0);
+        Some(number(Number::MemoryTotal)?.saturating_sub(used))
+    }
+
     /// Leaves of the memory a part that somebody has, of which so much is used.
     pub fn only(&mut self, part: u64, used: u64) {
         let mut set = |n: Number, bytes: u64| {

@@ -270,6 +270,13 @@ impl Pool {
         self.places.iter().any(|p| p.device.api == api)
     }
 
+    /// The UUID of a device of an API, by its ordinal.
+    pub fn uuid(&self, api: &str, ordinal: u32) -> Option<&str> {
+        let mut all = self.places.iter().map(|p| &p.device);
+        let device = all.find(|d| d.api == api && d.ordinal == ordinal);
+        device.map(|d| d.uuid.as_str())
+    }
+
     /// The places of the leading API's devices, which are what is leased.
     fn leaders(&self) -> impl Iterator<Item = usize> {
         (0..self.places.len()).filter(|i| self.places[*i].leader == Some(*i))

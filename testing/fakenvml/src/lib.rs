@@ -2,7 +2,8 @@
 //! tests (`--nvml-library PATH`), and what the same questions are asked of natively.
 //!
 //! `FAKEDEV_DEVICES` is the number of devices (1), `FAKEDEV_MACHINE` that of the machine, which is
-//! in their UUIDs (0); with `FAKENVML_GROWS` there is a byte more in use each time somebody looks.
+//! in their UUIDs (0); where `FAKEDEV_TOGETHER` is set, as much is in use as all processes say that
+//! name the same folder there; with `FAKENVML_GROWS` there is a byte more in use each time somebody looks.
 //! Live values differ between devices and are the same at every question, so that a native and a
 //! remote run can be compared; only the energy grows, and the field that counts PCIe replays (94).
 //! Who asks for the field 60000 + N makes an event of the type 1 << N happen to the device, with
@@ -14,6 +15,7 @@
 mod event;
 mod own;
 mod state;
+mod together;
 
 use state::{
     Device, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_SUPPORTED, PROCESS, SUCCESS, count, put, valid,
@@ -35,6 +37,9 @@ fn machine() -> u8 {
 }
 
 fn used(d: Device) -> u64 {
+    if let Some(free) = together::free(d) {
+        return (TOTAL - RESERVED).saturating_sub(free);
+    }
     let more = match std::env::var_os("FAKENVML_GROWS") {
         Some(_) => PROCESS.looked.fetch_add(1, Ordering::Relaxed),
         None => 0,
@@ -157,10 +162,8 @@ api! {
         put_text(out, room, &format!("16502300000{d}"));
     fn nvmlDeviceGetVbiosVersion(_d: Device, out: *mut c_char, room: u32)
         put_text(out, room, "96.00.A5.00.01");
-    fn nvmlDeviceGetMemoryInfo(d: Device, out: *mut [u64; 3]) {
-        let free = own::free(d).unwrap_or_else(|| TOTAL - RESERVED - used(d));
-        put(out, [TOTAL, free, TOTAL.saturating_sub(free)])
-    };
+    fn nvmlDeviceGetMemoryInfo(d: Device, out: *mut [u64; 3])
+        put(out, [TOTAL, TOTAL - RESERVED - used(d), RESERVED + used(d)]);
     fn nvmlDeviceGetMemoryInfo_v2(d: Device, out: *mut [u64; 5]) {
         let version = (*out)[0] as u32;
         if version != (40 | 2 << 24) {

@@ -1,12 +1,12 @@
-//! What this process has of a device, and what nobody has: the simulated driver knows, if it is here.
+//! What this process has of a device: the simulated driver knows, if it is here.
 
 use super::state::Device;
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CString, c_void};
 
 type Taken = unsafe extern "C" fn(u32) -> u64;
 
-/// The simulated driver's function of a name, if this process has the driver.
-fn function(name: &CStr) -> Option<Taken> {
+/// The simulated driver's function, if this process has the driver.
+fn function() -> Option<Taken> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let paths = maps
         .lines()
@@ -21,7 +21,7 @@ fn function(name: &CStr) -> Option<Taken> {
             if library.is_null() {
                 return None;
             }
-            libc::dlsym(library, name.as_ptr())
+            libc::dlsym(library, c"fakedev_taken".as_ptr())
         };
         // SAFETY: the function has this type.
         (!f.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, Taken>(f) })
@@ -32,12 +32,5 @@ fn function(name: &CStr) -> Option<Taken> {
 /// How many bytes of a device it has.
 pub fn taken(d: Device) -> Option<u64> {
     // SAFETY: a number.
-    Some(unsafe { function(c"fakedev_taken")?(d as u32 - 1) })
-}
-
-/// How many bytes nobody has, if the driver knows of other processes.
-pub fn free(d: Device) -> Option<u64> {
-    // SAFETY: a number.
-    let free = unsafe { function(c"fakedev_free")?(d as u32 - 1) };
-    (free != u64::MAX).then_some(free)
+    Some(unsafe { function()?(d as u32 - 1) })
 }

@@ -1,29 +1,28 @@
 //! Steps towards a checkpoint of a session and back, which a program of its tenant asks for.
 
 use super::asking::{asker, is_patient};
-use super::entry::SessionEntry;
 use super::identity::Known;
 use super::questions::Waiting;
 use super::reception::answer;
-use super::report;
+use super::room::{fits, lacks};
 use super::state::Server;
 use super::swap;
-use crate::isolation::limits::memory_of_machine;
 use busbar_channel::send_hello;
 use busbar_control::attach::{Answer, Question};
-use busbar_control::checkpoint::{OUT_OF_MEMORY, Reached, Step};
+use busbar_control::checkpoint::{CHECKPOINTED, OUT_OF_MEMORY, Reached, Step};
 use busbar_control::hello::{Refusal, Welcome};
 use busbar_pool::Refused;
 use busbar_transport::Connection;
 use busbar_transport::lock::lock;
 use busbar_transport::stream::Stream;
 use busbar_wire::frame::Kind;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often whoever waits for a step is looked for, and hears that somebody is at work.
 const NEWS: Duration = Duration::from_secs(1);
+/// How long one that is restored keeps others from being restored.
+const ALONE: Duration = Duration::from_secs(10);
 /// Steps of a session that may be on their way at a time. A driver takes one after the other.
 const MOST: usize = 16;
 
@@ -46,45 +45,6 @@ pub(super) fn step(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream,
         }
         Err(r) => refuse(conn, r),
     }
-}
-
-/// Bytes that are being copied from devices to this machine's memory, until they are there.
-pub(super) struct Copied<'a>(&'a AtomicU64, u64);
-
-impl<'a> Copied<'a> {
-    fn new(all: &'a AtomicU64, bytes: u64) -> Self {
-        all.fetch_add(bytes, Ordering::AcqRel);
-        Self(all, bytes)
-    }
-}
-
-impl Drop for Copied<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(self.1, Ordering::AcqRel);
-    }
-}
-
-/// How many bytes of this machine's memory may be taken: some is left, lest the system ends
-/// something for it.
-fn room() -> u64 {
-    let of = memory_of_machine;
-    match (of("MemAvailable:"), of("MemTotal:")) {
-        (Some(free), Some(all)) => free.saturating_sub(all / 16).min(all / 3 * 2),
-        _ => u64::MAX,
-    }
-}
-
-/// What a session has on devices, if there is room for it, and for all that comes beside it:
-/// without, the system would end the worker, and all that it has would be lost.
-pub(super) fn fits<'a>(server: &'a Server, session: &str) -> Option<Copied<'a>> {
-    let Some(worker) = server.worker_of(session) else {
-        return Some(Copied::new(&server.leaving, 0));
-    };
-    report::ask_workers(server, |s| Arc::ptr_eq(&s.worker, &worker));
-    let has = |s: &SessionEntry| s.holding.bytes();
-    let bytes = lock(&server.sessions).get(session).map_or(0, has);
-    let copied = Copied::new(&server.leaving, bytes);
-    (server.leaving.load(Ordering::Acquire) <= room()).then_some(copied)
 }
 
 /// The state of a session that is theirs, if it may take one more step.
@@ -141,13 +101,28 @@ fn taken(server: &Arc<Server>, known: &Known) -> Result<Reached, Refusal> {
         },
         _ => None,
     };
-    let _alone = match step {
+    let mut alone = match step {
         Step::Restore => Some(alone(server, goes_on).ok_or_else(hung_up)?),
         _ => None,
     };
+    if step == Step::Restore && state == CHECKPOINTED {
+        let lacks = lacks(server, name);
+        if !lacks.is_empty() {
+            return Ok(Reached {
+                lacks,
+                ..Reached::without_driver(OUT_OF_MEMORY, state)
+            });
+        }
+    }
     let none = || Refusal::from(Refused::NoSession(name.clone()));
     let asked = Waiting::ask(server, name, Question::Step(step)).ok_or_else(none)?;
-    match asked.answer(NEWS, goes_on) {
+    let since = Instant::now();
+    let waits = || {
+        // It has its memory by now, or will not answer: others go on.
+        alone.take_if(|_| since.elapsed() >= ALONE);
+        goes_on()
+    };
+    match asked.answer(NEWS, waits) {
         Some(Answer::Reached(reached)) => Ok(reached),
         _ if server.worker_of(name).is_none() => Err(none()),
         _ => Err(hung_up()),

@@ -6,7 +6,7 @@ use super::sockets::Sockets;
 use super::workers::Worker;
 use busbar_control::attach::{Answer, Question};
 use busbar_control::hello::ClientInfo;
-use busbar_control::holding::{Holding, Traffic};
+use busbar_control::holding::{Holding, OnDevice, Traffic};
 use busbar_control::status::Time;
 use busbar_web::Had;
 use std::collections::BTreeMap;
@@ -87,6 +87,8 @@ pub(crate) struct Swap {
     pub wanted: bool,
     /// Somebody sees to it that it comes back.
     pub coming: bool,
+    /// It lacks memory, and others are asked for it.
+    pub asks: bool,
     /// When it last came back.
     pub back: Option<Instant>,
     /// It is not asked before this: it could not give way.
@@ -114,6 +116,8 @@ pub(crate) struct SessionEntry {
     pub questions: Questions,
     /// In which state it was after the last step towards a checkpoint or back.
     pub checkpoint: u32,
+    /// What it had of its devices when it was locked, until it is unlocked.
+    pub locked: Vec<OnDevice>,
     /// How it gives way to others.
     pub swap: Swap,
     /// What it has had of its devices, by ordinal, when that was last looked at.

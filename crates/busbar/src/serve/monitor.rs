@@ -131,6 +131,17 @@ impl Monitor {
         s.last.clone()
     }
 
+    /// The readings of now, whatever was read a moment ago.
+    pub fn read_now(&self, workers: &Workers) -> Gpus {
+        let mut s = lock(&self.state);
+        // After a failure it rests all the same.
+        if s.helper.is_some() {
+            s.rest = None;
+        }
+        drop(s);
+        self.read(workers, false)
+    }
+
     /// What happened to these GPUs of late.
     pub fn events(&self, gpus: impl Iterator<Item = String>) -> BTreeMap<String, Gpu> {
         lock(&self.events).of(gpus)

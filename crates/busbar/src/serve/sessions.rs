@@ -227,6 +227,7 @@ pub(super) fn open(
         holding: Holding::default(),
         questions: Questions::default(),
         checkpoint: 0,
+        locked: Vec::new(),
         swap: Swap {
             after: swaps_after,
             ..Swap::default()
@@ -344,7 +345,10 @@ fn watch(
                 if let Some(s) = lock(&server.sessions).get_mut(session) {
                     match &answer {
                         Answer::Holding(holding) => s.keep_holding(holding.clone()),
-                        Answer::Reached(reached) => s.checkpoint = reached.state,
+                        Answer::Reached(reached) => {
+                            s.checkpoint = reached.state;
+                            s.locked.clone_from(&reached.had);
+                        }
                     }
                     s.questions.answered(number, answer);
                 }

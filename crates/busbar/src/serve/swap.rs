@@ -5,13 +5,13 @@
 //! is idle it waits, and after as long as a session here may be idle they have the device by turns.
 
 use super::change::end;
-use super::checkpoint::fits;
 use super::entry::SessionEntry;
 use super::questions::Waiting;
 use super::report::ask_workers;
+use super::room::{self, fits};
 use super::state::Server;
 use busbar_control::attach::{Answer, Freed, Lacking, Order, Question};
-use busbar_control::checkpoint::{CHECKPOINTED, OUT_OF_MEMORY, Reached, Swap, TAKEN};
+use busbar_control::checkpoint::{CHECKPOINTED, Reached, Swap, TAKEN};
 use busbar_control::holding::OnDevice;
 use busbar_control::size;
 use busbar_pool::swap::{Candidate, give_way};
@@ -26,8 +26,12 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(250);
 /// How long one that could not give way is left alone.
 const PAUSE: Duration = Duration::from_secs(30);
-/// How long the memory of one may take on its way: a terabyte at 1 GB/s, and some.
-const LONGEST: Duration = Duration::from_secs(1200);
+/// How long a session may take to give way or to come back, and how much longer for each byte. An
+/// H200 takes 0.45 s for 1 GB out, and 0.15 s back.
+const LONGEST: Duration = Duration::from_secs(60);
+const BYTES_A_SECOND: u64 = 256 << 20;
+/// What a session has it says itself.
+const MOST_SECONDS: u64 = 600;
 /// After how long of waiting a session's user hears of it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -41,24 +45,39 @@ enum Who {
 }
 
 /// A session lacks device memory: others give way, and it hears how much has come free.
+///
+/// One that asks again before it has heard is not one of ours, and hears nothing.
 pub(super) fn lacks(server: &Arc<Server>, session: &str, lacking: Lacking, to: OwnedFd) {
-    let (s, session) = (server.clone(), session.to_string());
+    let asks = |yes: bool| {
+        let mut sessions = lock(&server.sessions);
+        let s = sessions.get_mut(session);
+        s.is_some_and(|s| std::mem::replace(&mut s.swap.asks, yes) != yes)
+    };
+    if !asks(true) {
+        return;
+    }
+    let (s, name) = (server.clone(), session.to_string());
     let run = move || {
-        let has = lock(&s.pool).placed(&session).devices;
+        let has = lock(&s.pool).placed(&name).devices;
         let bytes = match has.contains(&lacking.device) {
             true if lacking.now => {
                 let _alone = lock(&s.swaps);
                 let Lacking { device, bytes, .. } = lacking;
-                free_up(&s, &session, OnDevice { device, bytes }, Who::Idle, false)
+                free_up(&s, &name, OnDevice { device, bytes }, Who::Idle, false)
             }
-            true => would_free(&s, &session, lacking.device),
+            true => would_free(&s, &name, lacking.device),
             false => 0,
         };
+        if let Some(s) = lock(&s.sessions).get_mut(&name) {
+            s.swap.asks = false;
+        }
         let _ = handover::send(&to, &Freed { bytes }.to_json(), None);
     };
     let thread = std::thread::Builder::new().name("room".into());
     // Without one the worker sees that its socket is closed.
-    let _ = thread.stack_size(256 << 10).spawn(run);
+    if thread.stack_size(256 << 10).spawn(run).is_err() {
+        asks(false);
+    }
 }
 
 /// A session that has given way has something to do.
@@ -143,13 +162,21 @@ fn free_up(server: &Arc<Server>, session: &str, lacks: OnDevice, who: Who, even_
     gone.map(|c| c.bytes).sum()
 }
 
-/// Has a session give way or come back, and waits for however long its memory takes. `None` if it
-/// ends, or its driver does not return.
+/// Has a session give way or come back, and waits for however long its memory may take. `None` if
+/// it ends. One that takes longer is ended: others wait for what it has.
 fn swap(server: &Server, session: &str, way: Swap) -> Option<Reached> {
     let asked = Waiting::ask(server, session, Question::Swap(way))?;
-    match asked.answer(LONGEST, || false)? {
-        Answer::Reached(reached) => Some(reached),
-        Answer::Holding(_) => None,
+    let of = |s: &SessionEntry| s.holding.bytes() / BYTES_A_SECOND;
+    let seconds = lock(&server.sessions).get(session).map_or(0, of);
+    let longest = LONGEST + Duration::from_secs(seconds.min(MOST_SECONDS));
+    match asked.answer(longest, || false) {
+        Some(Answer::Reached(reached)) => Some(reached),
+        _ => {
+            let why = "its worker did not give way to others, or come back, in time: start its \
+                       program again";
+            end(server, session, why.into());
+            None
+        }
     }
 }
 
@@ -210,18 +237,19 @@ fn bring_back(server: &Arc<Server>, session: &str) {
     let mut told = false;
     loop {
         let alone = lock(&server.swaps);
-        // Otherwise it has ended.
-        let Some(reached) = swap(server, session, Swap::In) else {
+        let all_lacks = room::lacks(server, session);
+        if all_lacks.is_empty() {
+            match swap(server, session, Swap::In).map(|reached| reached.status) {
+                Some(TAKEN) => is_back(server, session, since, told),
+                Some(status) => is_lost(server, session, status),
+                // It has ended.
+                None => {}
+            }
             return;
-        };
-        match reached.status {
-            TAKEN => return is_back(server, session, since, told),
-            OUT_OF_MEMORY => {}
-            status => return is_lost(server, session, status),
         }
         let mut freed = 0;
         let its_turn = turn_of(server, session).is_some_and(|t| since.elapsed() >= t);
-        for lacks in &reached.lacks {
+        for lacks in &all_lacks {
             freed += free_up(server, session, *lacks, Who::Idle, its_turn);
             if freed == 0 && its_turn {
                 freed += free_up(server, session, *lacks, Who::Turn, true);
@@ -233,7 +261,7 @@ fn bring_back(server: &Arc<Server>, session: &str) {
         }
         if !told && since.elapsed() >= PATIENCE {
             told = true;
-            let lacks = size::show(reached.lacks.iter().map(|on| on.bytes).sum());
+            let lacks = size::show(all_lacks.iter().map(|on| on.bytes).sum());
             say(
                 server,
                 session,

@@ -3,9 +3,8 @@
 //! The driver takes steps of its own process as it does of others, and lets every other call wait
 //! while it is locked: records that come are executed once it is unlocked.
 //!
-//! A driver that finds no room when it is to restore a process says so, and can never restore it
-//! again (580): what the process had is lost. So it is asked only where NVML says that there is
-//! room for what this process had.
+//! NVML's calls wait as well: what the process has of its devices, which the server has to know
+//! before it has it restored, is asked before the driver is locked.
 
 use super::prelude::*;
 use super::taken::named;
@@ -13,20 +12,14 @@ use crate::Setup;
 use crate::checkpoint::Checkpoints;
 use crate::nvml::own::{Device, Own};
 use crate::turn::Turn;
-use busbar_control::checkpoint::{OUT_OF_MEMORY, Reached, Step};
+use busbar_control::checkpoint::{Reached, Step};
 use busbar_control::holding::OnDevice;
 use std::ptr::null_mut;
 
-/// What must be free of a device beyond what the process had of it: a driver takes it in larger
-/// pieces, and neighbours take some meanwhile.
-const MARGIN: u64 = 64 << 20;
-
-/// A device of the session's, as NVML knows it.
-struct Place {
-    ordinal: u32,
-    device: Device,
-    /// What the process had of it when it was checkpointed.
-    had: u64,
+/// NVML, and what it calls the session's devices.
+struct Places {
+    nvml: Own,
+    devices: Vec<(u32, Device)>,
 }
 
 /// What takes the steps of a session.
@@ -35,10 +28,12 @@ pub struct Steps {
     checkpoints: Checkpoints,
     turn: Turn,
     devices: Vec<i32>,
-    /// NVML's library, if it is another than the system's; and NVML once it was asked for.
+    /// NVML's library, if it is another than the system's.
     library: Option<String>,
-    nvml: OnceLock<Option<Own>>,
-    places: Mutex<Vec<Place>>,
+    /// What NVML calls the devices, once it was asked.
+    places: OnceLock<Option<Places>>,
+    /// What the process had of them when it was locked.
+    had: Mutex<Vec<OnDevice>>,
     /// Devices that are others' meanwhile.
     left: Mutex<Vec<usize>>,
 }
@@ -52,51 +47,34 @@ impl Steps {
             turn: setup.turn.clone(),
             devices: devices.to_vec(),
             library: setup.nvml.clone(),
-            nvml: OnceLock::new(),
-            places: Mutex::default(),
+            places: OnceLock::new(),
+            had: Mutex::default(),
             left: Mutex::default(),
         };
         setup.checkpoints.on_step(move |step| steps.take(step));
     }
 
-    fn nvml(&self) -> Option<&Own> {
-        let load = || Own::load(self.library.as_deref());
-        self.nvml.get_or_init(load).as_ref()
-    }
-
-    /// Learns what NVML calls the devices, while the driver still answers.
-    fn find_places(&self) {
-        let mut places = lock(&self.places);
-        let Some(nvml) = self.nvml().filter(|_| places.is_empty()) else {
-            return;
-        };
+    fn find_places(&self) -> Option<Places> {
+        let nvml = Own::load(self.library.as_deref())?;
         let place = |dev: &i32| {
-            Some(Place {
-                ordinal: u32::try_from(*dev).ok()?,
-                device: named(self.driver, nvml, *dev)?,
-                had: 0,
-            })
+            let ordinal = u32::try_from(*dev).ok()?;
+            Some((ordinal, named(self.driver, &nvml, *dev)?))
         };
-        places.extend(self.devices.iter().filter_map(place));
+        let devices = self.devices.iter().filter_map(place).collect();
+        Some(Places { nvml, devices })
     }
 
-    /// Notes what the process has of each device.
-    fn note(&self) {
-        for p in lock(&self.places).iter_mut() {
-            let had = self.nvml().and_then(|nvml| nvml.bytes(p.device));
-            p.had = had.unwrap_or(0);
-        }
-    }
-
-    /// What each device lacks for what the process had of it, as far as NVML says.
-    fn lacks(&self) -> Vec<OnDevice> {
-        let places = lock(&self.places);
-        let each = places.iter().filter(|p| p.had > 0).filter_map(|p| {
-            let free = self.nvml()?.free(p.device)?;
-            let (device, bytes) = (p.ordinal, (p.had + MARGIN).saturating_sub(free));
+    /// What the process has of each device, as far as NVML says, while driver and NVML answer.
+    fn has(&self) -> Vec<OnDevice> {
+        let places = self.places.get_or_init(|| self.find_places());
+        let each = places
+            .iter()
+            .flat_map(|p| p.devices.iter().zip(std::iter::repeat(&p.nvml)));
+        let has = each.filter_map(|((device, known), nvml)| {
+            let (device, bytes) = (*device, nvml.bytes(*known)?);
             Some(OnDevice { device, bytes })
         });
-        each.filter(|on| on.bytes > 0).collect()
+        has.collect()
     }
 
     fn ask(&self, step: Step) -> i32 {
@@ -129,19 +107,8 @@ impl Steps {
 
     fn take(&self, step: Step) -> Reached {
         let (_, before) = self.state();
-        match (step, before) {
-            (Step::Lock { .. }, CU_PROCESS_STATE_RUNNING) => self.find_places(),
-            (Step::Checkpoint, CU_PROCESS_STATE_LOCKED) => self.note(),
-            (Step::Restore, CU_PROCESS_STATE_CHECKPOINTED) => {
-                let lacks = self.lacks();
-                if !lacks.is_empty() {
-                    return Reached {
-                        lacks,
-                        ..Reached::without_driver(OUT_OF_MEMORY, before)
-                    };
-                }
-            }
-            _ => {}
+        if before == CU_PROCESS_STATE_RUNNING && matches!(step, Step::Lock { .. }) {
+            *lock(&self.had) = self.has();
         }
         let status = self.ask(step);
         match (step, status) {
@@ -159,6 +126,13 @@ impl Steps {
         }
         let (said, state) = self.state();
         let status = if status == CUDA_SUCCESS { said } else { status };
-        Reached::without_driver(status, state)
+        let had = match state {
+            CU_PROCESS_STATE_RUNNING => Vec::new(),
+            _ => lock(&self.had).clone(),
+        };
+        Reached {
+            had,
+            ..Reached::without_driver(status, state)
+        }
     }
 }

@@ -22,16 +22,6 @@ const UNKNOWN: u64 = u64::MAX;
 const MOST: usize = 1024;
 
 type Processes = unsafe extern "C" fn(Handle, *mut u32, *mut Process) -> u32;
-/// `nvmlMemory_t`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Memory {
-    total: u64,
-    free: u64,
-    used: u64,
-}
-
-type MemoryOf = unsafe extern "C" fn(Handle, *mut Memory) -> u32;
 type ByPlace = unsafe extern "C" fn(*const c_char, *mut Handle) -> u32;
 
 /// NVML, for this process's own memory.
@@ -40,7 +30,6 @@ pub struct Own {
     _nvml: Nvml,
     /// What lists processes, and what lists those that share a device densely (MPS).
     lists: [Option<Processes>; 2],
-    memory: Option<MemoryOf>,
     by_place: ByPlace,
 }
 
@@ -55,6 +44,8 @@ pub struct Device(Handle);
 
 // SAFETY: a name that any thread may use.
 unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
 
 impl Own {
     /// Loads NVML, if there is one; `path` is that of another than the system's.
@@ -65,7 +56,6 @@ impl Own {
                 nvml.find(c"nvmlDeviceGetComputeRunningProcesses_v3"),
                 nvml.find(c"nvmlDeviceGetMPSComputeRunningProcesses_v3"),
             ],
-            memory: nvml.find(c"nvmlDeviceGetMemoryInfo"),
             by_place: nvml.find(c"nvmlDeviceGetHandleByPciBusId_v2")?,
             _nvml: nvml,
         })
@@ -83,14 +73,6 @@ impl Own {
     pub fn bytes(&self, device: Device) -> Option<u64> {
         let mut lists = self.lists.iter().flatten();
         lists.find_map(|list| listed(*list, device))
-    }
-
-    /// How many bytes of a device nobody has.
-    pub fn free(&self, device: Device) -> Option<u64> {
-        let mut memory = Memory::default();
-        // SAFETY: a device of NVML's, and room for what it says.
-        let rc = unsafe { self.memory?(device.0, &raw mut memory) };
-        (rc == 0).then_some(memory.free)
     }
 }
 

@@ -1,29 +1,21 @@
 //! What is live and what was done, for tests.
 
 use crate::state::launch::{LAUNCHED, RAN};
-use crate::state::{context, device, live, neighbours};
+use crate::state::{checkpoint, context, device, live};
 use std::sync::atomic::Ordering;
 
 /// How many bytes of a device this process has, as NVML counts them: the driver's own tables, for
-/// all contexts together, are 512 MiB.
+/// all contexts together, are 512 MiB. NVML waits where the driver does.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakedev_taken(ordinal: u32) -> u64 {
     const OWN: usize = 512 << 20;
+    checkpoint::enter("");
     let Ok(number) = device::by_ordinal(ordinal as i32) else {
         return 0;
     };
     let used = device::get(number).used();
     let own = if context::live() > 0 { OWN } else { 0 };
     (own + used) as u64
-}
-
-/// How many bytes of a device nobody has; `u64::MAX` where other processes are not known.
-#[unsafe(no_mangle)]
-pub extern "C" fn fakedev_free(ordinal: u32) -> u64 {
-    match device::by_ordinal(ordinal as i32) {
-        Ok(number) if neighbours::are_known() => device::get(number).free() as u64,
-        _ => u64::MAX,
-    }
 }
 
 /// A number by its place: 0 launches accepted, 1 kernels run, and from 2 on what [`live::counts`]

@@ -37,11 +37,6 @@ static OWN: LazyLock<Option<Own>> = LazyLock::new(|| {
     })
 });
 
-/// Whether there may be any.
-pub fn are_known() -> bool {
-    OWN.is_some()
-}
-
 impl Own {
     /// What others have of a device.
     fn others(&self, ordinal: usize) -> usize {
