@@ -377,8 +377,8 @@ pub fn ps(a: &PsArgs) -> Result<()> {
             table.row(row, mood);
             if s.checkpoint == SWAPPED {
                 table.note(format!(
-                    "    {SWAPPED}: what it has is in the server's memory while it is idle; it goes \
-                     on by itself"
+                    "    {SWAPPED}: what it has is in the server's memory while it is idle; it \
+                     goes on by itself"
                 ));
             } else if !s.checkpoint.is_empty() {
                 table.note(format!(

@@ -223,16 +223,6 @@ impl Pool {
         self.policy.of(tenant).idle
     }
 
-    /// After how long a session of a tenant's that does nothing gives way to others.
-    pub fn swap_idle(&self, tenant: &str) -> Option<Duration> {
-        self.policy.of(tenant).swap_idle
-    }
-
-    /// Whether the policy has any session give way.
-    pub fn swaps(&self) -> bool {
-        self.policy.all().any(|rules| rules.swap_idle.is_some())
-    }
-
     /// The RDMA device of a tenant's sessions, if the policy names one.
     pub fn rdma_device(&self, tenant: &str) -> Option<String> {
         self.policy.of(tenant).rdma_device.clone()

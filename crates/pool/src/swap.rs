@@ -1,5 +1,6 @@
 //! Which sessions give way to one that lacks device memory. Pure: what is seen of them goes in.
 
+use crate::Pool;
 use std::time::Duration;
 
 /// What a session has of a device beyond all that is counted of it, at least.
@@ -44,6 +45,18 @@ pub fn give_way(mut all: Vec<Candidate>, bytes: u64, even_so: bool) -> Vec<Candi
         }
     }
     chosen
+}
+
+impl Pool {
+    /// After how long a session of a tenant's that does nothing gives way to others.
+    pub fn swap_idle(&self, tenant: &str) -> Option<Duration> {
+        self.policy.of(tenant).swap_idle
+    }
+
+    /// Whether the policy has any session give way.
+    pub fn swaps(&self) -> bool {
+        self.policy.all().any(|rules| rules.swap_idle.is_some())
+    }
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ impl Neighbours {
         self.0.as_ref().is_some_and(|s| s.turn.sessions() > 1)
     }
 
-    /// Has idle ones give up so many bytes of a device, and waits for that; says how many came free.
+    /// Has idle ones give up so many bytes of a device, and waits for that; how many came free.
     pub fn give_way(&self, device: u32, bytes: u64) -> u64 {
         let now = true;
         self.ask(Lacking { device, bytes, now })

@@ -3,7 +3,8 @@
 //!
 //! `FAKEDEV_DEVICES` is the number of devices (1), `FAKEDEV_MACHINE` that of the machine, which is
 //! in their UUIDs (0); where `FAKEDEV_TOGETHER` is set, as much is in use as all processes say that
-//! name the same folder there; with `FAKENVML_GROWS` there is a byte more in use each time somebody looks.
+//! name the same folder there;
+//! with `FAKENVML_GROWS` there is a byte more in use each time somebody looks.
 //! Live values differ between devices and are the same at every question, so that a native and a
 //! remote run can be compared; only the energy grows, and the field that counts PCIe replays (94).
 //! Who asks for the field 60000 + N makes an event of the type 1 << N happen to the device, with

@@ -32,7 +32,7 @@ impl Drop for Copied<'_> {
 
 /// How many bytes of this machine's memory may be taken: some is left, lest the system ends
 /// something for it.
-fn of_machine() -> u64 {
+pub(super) fn of_machine() -> u64 {
     let of = memory_of_machine;
     match (of("MemAvailable:"), of("MemTotal:")) {
         (Some(free), Some(all)) => free.saturating_sub(all / 16).min(all / 3 * 2),

@@ -146,10 +146,11 @@ fn candidates(server: &Server, session: &str, device: u32, who: Who) -> Vec<Cand
     sessions.iter().filter_map(candidate).collect()
 }
 
-/// How many bytes of a device idle sessions would give up for one.
+/// How many bytes of a device idle sessions would give up for one, if there is room for them here.
 fn would_free(server: &Server, session: &str, device: u32) -> u64 {
     let all = candidates(server, session, device, Who::Idle);
-    all.iter().fold(0, |sum, c| sum.saturating_add(c.bytes))
+    let bytes = all.iter().fold(0u64, |sum, c| sum.saturating_add(c.bytes));
+    bytes.min(room::of_machine())
 }
 
 /// Has others give way to a session, `even_so` if all that they have is too little; says how many
@@ -262,15 +263,11 @@ fn bring_back(server: &Arc<Server>, session: &str) {
         if !told && since.elapsed() >= PATIENCE {
             told = true;
             let lacks = size::show(all_lacks.iter().map(|on| on.bytes).sum());
-            say(
-                server,
-                session,
-                format!(
-                    "it has given way to other sessions while it was idle, and waits for its \
-                     device memory, of which {lacks} are in use: it goes on when those are idle, \
-                     end, or have had their turn"
-                ),
+            let text = format!(
+                "it has given way to other sessions, and waits for its device memory: {lacks} of \
+                 it are theirs until they are idle, end, or have had their turn"
             );
+            say(server, session, text);
         }
         std::thread::sleep(LOOK);
     }

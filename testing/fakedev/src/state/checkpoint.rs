@@ -17,17 +17,17 @@ pub const CHECKPOINTED: u32 = 2;
 /// How often it is looked whether all work is done.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// It cannot be restored any more.
-static LOST: AtomicBool = AtomicBool::new(false);
-
 struct Calls {
     state: AtomicU32,
+    /// It cannot be restored any more.
+    lost: AtomicBool,
     held: Mutex<()>,
     changed: Condvar,
 }
 
 static CALLS: Calls = Calls {
     state: AtomicU32::new(RUNNING),
+    lost: AtomicBool::new(false),
     held: Mutex::new(()),
     changed: Condvar::new(),
 };
@@ -35,11 +35,6 @@ static CALLS: Calls = Calls {
 /// The state.
 pub fn state() -> u32 {
     CALLS.state.load(Ordering::Acquire)
-}
-
-/// Whether this process has what it has of its devices.
-pub fn is_here() -> bool {
-    state() != CHECKPOINTED
 }
 
 fn set(to: u32) {
@@ -71,23 +66,32 @@ pub fn step(from: u32, to: u32) -> Res {
 /// Restores, if there is room for what this process had. One for which there was none is lost, as
 /// with a driver.
 pub fn restore() -> Res {
-    if LOST.load(Ordering::Acquire) {
+    if CALLS.lost.load(Ordering::Acquire) {
         return Err(OPERATING_SYSTEM);
     }
-    let fits = neighbours::alone(|others| {
+    let done = neighbours::alone(device::all_used, |others| {
         let used = device::all_used();
         let room = |(i, used): (usize, &usize)| used + others(i) <= device::get(i).memory();
-        let fits = is_here() || used.iter().enumerate().all(room);
-        let taken = fits.then(|| step(CHECKPOINTED, LOCKED));
-        taken.unwrap_or(Err(OUT_OF_MEMORY))
+        if state() == CHECKPOINTED && !used.iter().enumerate().all(room) {
+            return Err(OUT_OF_MEMORY);
+        }
+        step(CHECKPOINTED, LOCKED)?;
+        neighbours::be_away(false);
+        Ok(())
     });
-    LOST.store(fits == Err(OUT_OF_MEMORY), Ordering::Release);
-    fits
+    CALLS
+        .lost
+        .store(done == Err(OUT_OF_MEMORY), Ordering::Release);
+    done
 }
 
 /// Checkpoints: what this process has of its devices is others' to have.
 pub fn leave() -> Res {
-    neighbours::alone(|_| step(LOCKED, CHECKPOINTED))
+    neighbours::alone(device::all_used, |_| {
+        step(LOCKED, CHECKPOINTED)?;
+        neighbours::be_away(true);
+        Ok(())
+    })
 }
 
 /// Locks once all that was submitted is done.

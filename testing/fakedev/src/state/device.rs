@@ -1,7 +1,7 @@
 //! The devices: how many, what they are, and what memory they have left.
 
 use super::handle::Given;
-use super::{checkpoint, mps, neighbours};
+use super::{mps, neighbours};
 use crate::config;
 use crate::ffi::*;
 use std::sync::LazyLock;
@@ -100,7 +100,7 @@ impl Device {
     /// The bytes that nobody has.
     pub fn free(&self) -> usize {
         let others = neighbours::has(self.ordinal);
-        let used = if checkpoint::is_here() {
+        let used = if neighbours::is_here() {
             self.used()
         } else {
             0
@@ -110,7 +110,7 @@ impl Device {
 
     /// Takes bytes, if that many are free.
     pub fn charge(&self, bytes: usize) -> Res {
-        let taken = neighbours::alone(|others| {
+        let taken = neighbours::alone(all_used, |others| {
             let all = self.memory.saturating_sub(others(self.ordinal));
             let fits = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= all);
             self.used
@@ -127,7 +127,7 @@ impl Device {
 
     /// Gives bytes back.
     pub fn refund(&self, bytes: usize) {
-        neighbours::alone(|_| self.used.fetch_sub(bytes, Ordering::AcqRel));
+        neighbours::alone(all_used, |_| self.used.fetch_sub(bytes, Ordering::AcqRel));
     }
 
     /// Its UUID: no two machines have the same, though all else of them is alike.

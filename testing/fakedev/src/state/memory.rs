@@ -11,7 +11,17 @@ const CHARGE_UNIT: usize = 512;
 const PAGE: usize = 4096;
 
 static RANGES: RwLock<BTreeMap<u64, Arc<Range>>> = RwLock::new(BTreeMap::new());
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// What the next range of addresses is called, and where it goes.
+struct Next {
+    id: AtomicU64,
+    at: AtomicU64,
+}
+
+static NEXT: Next = Next {
+    id: AtomicU64::new(1),
+    at: AtomicU64::new(FIRST_AT),
+};
 
 /// Freed memory whose addresses are not used again yet, and how much of it is kept so. A kernel
 /// that runs while another thread frees its memory has passed its check: it must find a page, and
@@ -93,8 +103,8 @@ pub fn reset() {
     for (base, size) in FREED.lock().unwrap().drain(..) {
         unmap(base, size);
     }
-    NEXT_ID.store(1, Ordering::Relaxed);
-    NEXT_AT.store(FIRST_AT, Ordering::Relaxed);
+    NEXT.id.store(1, Ordering::Relaxed);
+    NEXT.at.store(FIRST_AT, Ordering::Relaxed);
 }
 
 /// Enters a range into the map.
@@ -115,7 +125,7 @@ pub fn insert(
         device,
         owner,
         flags,
-        id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+        id: NEXT.id.fetch_add(1, Ordering::Relaxed),
         open: AtomicBool::new(!matches!(kind, Kind::Mapped | Kind::Graph)),
         users: Mutex::default(),
         going: AtomicBool::new(false),
@@ -225,15 +235,15 @@ fn whole_pages(size: usize) -> R<usize> {
 /// Where memory is looked for where everything is to be the same each time: far from what the
 /// process has otherwise, and with a page between.
 const FIRST_AT: u64 = 0x2000_0000_0000;
-static NEXT_AT: AtomicU64 = AtomicU64::new(FIRST_AT);
 
 /// Where the next memory of some pages goes; null where the kernel chooses.
 pub fn next_at(size: usize, align: u64) -> u64 {
     if !stream::alone() {
         return 0;
     }
-    let at = NEXT_AT.load(Ordering::Relaxed).next_multiple_of(align);
-    NEXT_AT.store(at + size as u64 + PAGE as u64, Ordering::Relaxed);
+    let at = NEXT.at.load(Ordering::Relaxed).next_multiple_of(align);
+    NEXT.at
+        .store(at + size as u64 + PAGE as u64, Ordering::Relaxed);
     at
 }
 

@@ -1,12 +1,12 @@
 //! Other processes that have memory of the same devices: those whose `FAKEDEV_TOGETHER` names the
 //! same folder. Each keeps a file there that says what it has, locked for as long as it lives.
 
-use super::{checkpoint, device};
 use crate::config;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex};
 
 struct Own {
@@ -15,6 +15,8 @@ struct Own {
     file: File,
     /// Who has it locked may take and give back.
     all: Mutex<File>,
+    /// This process has been checkpointed: it has nothing.
+    away: AtomicBool,
 }
 
 static OWN: LazyLock<Option<Own>> = LazyLock::new(|| {
@@ -34,6 +36,7 @@ static OWN: LazyLock<Option<Own>> = LazyLock::new(|| {
         folder,
         name,
         file,
+        away: AtomicBool::new(false),
     })
 });
 
@@ -61,16 +64,27 @@ impl Own {
         theirs.filter_map(has).sum()
     }
 
-    /// Says what this process has.
-    fn say(&self) {
-        let here = checkpoint::is_here();
-        let each = device::all_used().into_iter();
-        let text: String = each
-            .map(|n| format!("{:20} ", if here { n } else { 0 }))
-            .collect();
+    /// Says what this process has of each device.
+    fn say(&self, used: &[usize]) {
+        let here = !self.away.load(Ordering::Acquire);
+        let each = used.iter().map(|n| if here { *n } else { 0 });
+        let text: String = each.map(|n| format!("{n:20} ")).collect();
         self.file
             .write_all_at(text.as_bytes(), 0)
             .expect("it is written");
+    }
+}
+
+/// Whether this process has what it has taken of its devices.
+pub fn is_here() -> bool {
+    OWN.as_ref()
+        .is_none_or(|own| !own.away.load(Ordering::Acquire))
+}
+
+/// It has it no more, or again; before [`alone`] is over.
+pub fn be_away(yes: bool) {
+    if let Some(own) = OWN.as_ref() {
+        own.away.store(yes, Ordering::Release);
     }
 }
 
@@ -79,15 +93,19 @@ pub fn has(ordinal: usize) -> usize {
     OWN.as_ref().map_or(0, |own| own.others(ordinal))
 }
 
-/// Does something while nobody takes or gives back, told what others have of a device.
-pub fn alone<T>(what: impl FnOnce(&dyn Fn(usize) -> usize) -> T) -> T {
+/// Does something while nobody takes or gives back, told what others have of a device; `used` says
+/// what this process has of each afterwards.
+pub fn alone<T>(
+    used: impl FnOnce() -> Vec<usize>,
+    what: impl FnOnce(&dyn Fn(usize) -> usize) -> T,
+) -> T {
     let Some(own) = OWN.as_ref() else {
         return what(&|_| 0);
     };
     let all = own.all.lock().unwrap();
     all.lock().expect("the lock of all");
     let done = what(&|ordinal| own.others(ordinal));
-    own.say();
+    own.say(&used());
     all.unlock().expect("the lock of all");
     done
 }
