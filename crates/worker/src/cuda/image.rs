@@ -6,6 +6,9 @@
 //! given an end, and wrappers are refused: a client sends what lies behind them.
 
 use busbar_abi::cuda::{CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_NO_BINARY_FOR_GPU, CUresult, Result};
+use ruzstd::decoding::StreamingDecoder;
+use std::borrow::Cow;
+use std::io::Read;
 
 const WRAPPER: u32 = 0x4662_43b1;
 const FATBIN: u32 = 0xba55_ed50;
@@ -78,15 +81,67 @@ fn inside(bytes: &[u8], at: u64, n: u64) -> Option<()> {
 const PTX: u64 = 1;
 const MACHINE_CODE: u64 = 2;
 
+/// How an entry is packed, by its flags.
+const LZ4: u64 = 1 << 13;
+const ZSTD: u64 = 1 << 15;
+/// More than that is not unpacked to look at it.
+const MOST_UNPACKED: u64 = 1 << 30;
+
+/// An entry of a fat binary: its header, and behind that what it holds.
+struct Entry<'a> {
+    header: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// Of which kind it is.
+    fn kind(&self) -> u64 {
+        self.field(0, 2)
+    }
+
+    /// A field of its header; a short one has it not.
+    fn field(&self, at: usize, len: usize) -> u64 {
+        number(self.header, at, len).unwrap_or(0)
+    }
+
+    fn flags(&self) -> u64 {
+        self.field(40, 8)
+    }
+
+    fn is_packed(&self) -> bool {
+        self.flags() & (LZ4 | ZSTD) != 0
+    }
+
+    /// What it holds, unpacked; `None` where that cannot be done.
+    fn image(&self) -> Option<Cow<'a, [u8]>> {
+        let (packed, whole) = (self.field(16, 4), self.field(56, 8));
+        if !self.is_packed() {
+            return Some(self.payload.into());
+        }
+        let packed = self.payload.get(..packed as usize)?;
+        let whole = usize::try_from(whole.min(MOST_UNPACKED + 1)).ok()?;
+        if whole as u64 > MOST_UNPACKED {
+            return None;
+        }
+        if self.flags() & LZ4 != 0 {
+            return Some(lz4_flex::block::decompress(packed, whole).ok()?.into());
+        }
+        let mut image = Vec::new();
+        let decoder = StreamingDecoder::new(packed).ok()?;
+        decoder.take(whole as u64).read_to_end(&mut image).ok()?;
+        Some(image.into())
+    }
+}
+
 /// Whether one of the entries is text.
 fn fatbin(bytes: &[u8]) -> Option<bool> {
     let mut text = false;
-    entries(bytes, |kind, _| text |= kind == PTX)?;
+    entries(bytes, |entry| text |= entry.kind() == PTX)?;
     Some(text)
 }
 
-/// Tells of each entry of a fat binary its kind, and its bytes.
-fn entries<'a>(bytes: &'a [u8], mut tell: impl FnMut(u64, &'a [u8])) -> Option<()> {
+/// Tells of each entry of a fat binary.
+fn entries<'a>(bytes: &'a [u8], mut tell: impl FnMut(Entry<'a>)) -> Option<()> {
     let (header, body) = (number(bytes, 6, 2)?, number(bytes, 8, 8)?);
     inside(bytes, header, body)?;
     if header < 16 {
@@ -100,27 +155,38 @@ fn entries<'a>(bytes: &'a [u8], mut tell: impl FnMut(u64, &'a [u8])) -> Option<(
         if header < 32 {
             return None;
         }
-        let entry = &left[..(header + payload) as usize];
-        tell(number(left, 0, 2)?, &entry[header as usize..]);
-        left = &left[entry.len()..];
+        let (entry, rest) = left.split_at((header + payload) as usize);
+        let (header, payload) = entry.split_at(header as usize);
+        tell(Entry { header, payload });
+        left = rest;
     }
     Some(())
 }
 
 /// How many bytes of a device an image may need, as far as it says: its code and its variables, of
 /// which the image itself has none where they are zero. Of a fat binary's entries it is one that a
-/// device has. Those that are packed say nothing.
-pub fn on_device(image: &[u8]) -> u64 {
+/// device has. What is packed is unpacked for that if `unpacks`, at some 350 MB/s, and counts as
+/// nothing otherwise.
+pub fn on_device(image: &[u8], unpacks: bool) -> u64 {
     match number(image, 0, 4).map(|n| n as u32) {
         Some(FATBIN) => {
             let mut most = 0;
-            let _ = entries(image, |kind, bytes| {
-                if matches!(kind, PTX | MACHINE_CODE) {
-                    most = on_device(bytes).max(most);
-                }
+            let _ = entries(image, |entry| {
+                let code = matches!(entry.kind(), PTX | MACHINE_CODE);
+                let code = code && (unpacks || !entry.is_packed());
+                // None of these holds another fat binary.
+                let needs = code.then(|| entry.image().map(|image| plain(&image)));
+                most = needs.flatten().unwrap_or(0).max(most);
             });
             most
         }
+        _ => plain(image),
+    }
+}
+
+/// The same of machine code or text.
+fn plain(image: &[u8]) -> u64 {
+    match number(image, 0, 4).map(|n| n as u32) {
         Some(ELF) => loaded(image).unwrap_or(0),
         _ => variables(image),
     }
@@ -312,7 +378,12 @@ mod tests {
 
     #[test]
     fn what_variables_need_is_known_before_they_are_there() {
-        let text = |t: &str| on_device(format!(".version 7.0\n.target sm_70\n{t}\0").as_bytes());
+        let text = |t: &str| {
+            on_device(
+                format!(".version 7.0\n.target sm_70\n{t}\0").as_bytes(),
+                true,
+            )
+        };
         assert_eq!(text(".global .align 4 .b8 room[4194304];"), 4 << 20);
         assert_eq!(
             text(".visible .global .f64 a;\n.const .u16 b[3][5];"),
@@ -328,10 +399,10 @@ mod tests {
         assert_eq!(text(".global .b8 a[18446744073709551615][2];"), u64::MAX);
         // Of a fat binary one is loaded; lies end nowhere.
         let mut elf = elf_image();
-        assert_eq!(on_device(&elf), 0);
+        assert_eq!(on_device(&elf, true), 0);
         put(&mut elf, 64 + 8, 8, 3);
         put(&mut elf, 64 + 32, 8, 1 << 40);
-        assert_eq!(on_device(&elf), 1 << 40);
+        assert_eq!(on_device(&elf, true), 1 << 40);
         let mut fat = fat_image()[..16].to_vec();
         for payload in [&elf[..], b".global .b8 room[64];\0"] {
             let mut header = vec![0; 64];
@@ -348,9 +419,62 @@ mod tests {
         }
         let body = fat.len() as u64 - 16;
         put(&mut fat, 8, 8, body);
-        assert_eq!(on_device(&fat), 1 << 40);
+        assert_eq!(on_device(&fat, true), 1 << 40);
         put(&mut elf, 40, 8, u64::MAX - 4);
-        assert_eq!((on_device(&elf), on_device(b"")), (0, 0));
+        assert_eq!((on_device(&elf, true), on_device(b"", true)), (0, 0));
+    }
+
+    /// A fat binary of one entry, as CUDA's tools make it.
+    fn packed(flags: u64, packed: &[u8], whole: u64) -> Vec<u8> {
+        let mut b = vec![0; 16 + 64];
+        put(&mut b, 0, 4, FATBIN.into());
+        put(&mut b, 6, 2, 16);
+        put(&mut b, 16, 2, MACHINE_CODE);
+        put(&mut b, 16 + 4, 4, 64);
+        put(&mut b, 16 + 16, 4, packed.len() as u64);
+        put(&mut b, 16 + 40, 8, 0x11 | flags);
+        put(&mut b, 16 + 56, 8, whole);
+        b.extend_from_slice(packed);
+        // In whole words of eight bytes.
+        b.resize(b.len().next_multiple_of(8), 0);
+        let n = b.len() as u64;
+        put(&mut b, 8, 8, n - 16);
+        put(&mut b, 16 + 8, 8, n - 80);
+        b
+    }
+
+    #[test]
+    fn what_packed_code_needs_is_known_too() {
+        let mut elf = elf_image();
+        put(&mut elf, 64 + 8, 8, 3);
+        put(&mut elf, 64 + 32, 8, 1 << 40);
+        let whole = elf.len() as u64;
+        // One literal run of 200 bytes: 15 and 185 more.
+        let lz4 = [&[0xf0, 185][..], &elf].concat();
+        // A frame of a single segment whose size takes one byte, and one raw block, the last.
+        let block = ((elf.len() as u32) << 3 | 1).to_le_bytes();
+        let zstd = [
+            &[0x28, 0xb5, 0x2f, 0xfd, 0x20, elf.len() as u8][..],
+            &block[..3],
+            &elf,
+        ]
+        .concat();
+        for (flag, bytes) in [(LZ4, &lz4), (ZSTD, &zstd)] {
+            let image = packed(flag, bytes, whole);
+            assert!(!checked(image.clone()).unwrap().compiles);
+            assert_eq!(on_device(&image, true), 1 << 40, "{flag:#x}");
+            assert_eq!(on_device(&image, false), 0, "{flag:#x}");
+            // Lies and damage say nothing, and end nowhere.
+            assert_eq!(on_device(&packed(flag, bytes, u64::MAX), true), 0);
+            assert_eq!(
+                on_device(&packed(flag, &bytes[..bytes.len() / 2], whole), true),
+                0
+            );
+            assert_eq!(on_device(&packed(flag, &[0xff; 40], whole), true), 0);
+            let mut lie = image;
+            put(&mut lie, 16 + 16, 4, u64::from(u32::MAX));
+            assert_eq!(on_device(&lie, true), 0);
+        }
     }
 
     #[test]

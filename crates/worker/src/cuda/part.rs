@@ -30,6 +30,10 @@ fn for_graphs(d: &Driver, dev: i32) -> u64 {
 /// What drivers take of a device at a time for pools, and for each graph (580).
 pub const GRANULE: u64 = 32 << 20;
 
+/// More than the variables of any image are, but for such as are made to be more: what these take
+/// is measured when they are there.
+const PLENTY: u64 = 4 << 30;
+
 /// How long memory is waited for that a stream has yet to come to, and how often that is looked at.
 const BORNE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_micros(50);
@@ -110,10 +114,9 @@ impl Cuda {
 
     /// Takes memory for an image, whose variables may be much more than itself.
     pub fn charge_image(&mut self, on: On, image: &[u8]) -> Result<Charge> {
-        let most = match self.gate.is_limited() {
-            true => on_device(image),
-            false => 0,
-        };
+        // Where much is left it is not worth looking into what is packed.
+        let left = self.gate.left(on);
+        let most = left.map_or(0, |left| on_device(image, left < PLENTY));
         self.charge_of(Use::Module, on, image.len() as u64, most)
     }
 
