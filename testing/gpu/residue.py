@@ -1,11 +1,14 @@
 """What one tenant leaves in a GPU's memory, and whether another finds it.
 
-    python3 testing/gpu/residue.py --dist dist [--rounds 200] [--share 0.9]
+    python3 testing/gpu/residue.py --dist dist [--rounds 200] [--share 0.9] [--aside GIB]
 
 In each round one tenant fills most of the GPU's memory with a pattern of the round's own and ends:
 by itself, killed, its worker killed, or by an illegal address. Then another tenant takes as much
 memory and counts the words that have the pattern. 0 must be found in all rounds. A control does
 the same within one process, without an end between: it says how many a scan finds at all.
+
+With `--aside` the first tenant takes so many GiB and does not end: it gives way to the second while
+it is idle, and must find all of its words again afterwards.
 """
 
 import argparse
@@ -116,7 +119,7 @@ class Gpu:
 def program(what, word, share):
     """The program of a tenant."""
     gpu = Gpu()
-    pieces = gpu.take(share)
+    pieces = gpu.take(min(share, share * PIECE / gpu.free()) if what == "keep" else share)
     if what == "find":
         return print(len(pieces), gpu.count(pieces, word), flush=True)
     gpu.fill(pieces, word)
@@ -124,6 +127,8 @@ def program(what, word, share):
         return print(len(pieces), gpu.count(pieces, word), flush=True)
     print(len(pieces), "filled", flush=True)
     sys.stdin.readline()
+    if what == "keep":
+        return print(gpu.count(pieces, word) == len(pieces) * PIECE // 4, flush=True)
     if what == "crash":
         # An illegal address, which ends the context.
         gpu.call("cuMemsetD32_v2", ctypes.c_uint64(0x10), ctypes.c_uint(1), ctypes.c_size_t(1))
@@ -140,12 +145,39 @@ def workers(server, admin):
     return [session["worker_pid"] for session in sessions(server.busbar, admin)]
 
 
+def aside(args, log, me, one, two):
+    """Runs the rounds in which the first tenant gives way and comes back."""
+    found_in_all = 0
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    for number in range(args.rounds):
+        word = 0x5EED0000 + number
+        keeps = [*one, *me, "--share", str(args.aside), "keep", str(word)]
+        keeper = subprocess.Popen(keeps, start_new_session=True, **pipes)
+        filled = keeper.stdout.readline().strip()
+        # Longer than it takes to be idle, and for the server to have looked.
+        time.sleep(3.5)
+        finder = start([*two, *me, "find", str(word)], stdout=subprocess.PIPE, text=True)
+        said = finder.communicate()[0].split()
+        gave_way = log.read_text(errors="replace").count("session gives way") > number
+        begun = time.monotonic()
+        kept = keeper.communicate("\n")[0].strip()
+        seconds = time.monotonic() - begun
+        if len(said) != 2 or not gave_way or kept != "True":
+            sys.exit(f"round {number}: found {said}, gave way {gave_way}, all kept {kept!r}")
+        found_in_all += int(said[1])
+        text = f"{filled}; looked at {said[0]} GiB; all there again in {seconds:.1f} s"
+        print(f"# {number} aside: {text}", flush=True)
+    print(f"{args.rounds} rounds, {found_in_all} words found")
+    return found_in_all != 0
+
+
 def main():
     """Runs the rounds."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--dist", default="dist")
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--share", type=float, default=0.9)
+    parser.add_argument("--aside", type=float, help="GiB of a session that gives way instead")
     parser.add_argument("--port", type=int, default=7460)
     parser.add_argument("program", nargs="*")
     args = parser.parse_args()
@@ -155,13 +187,16 @@ def main():
     found_in_all = 0
     with tempfile.TemporaryDirectory() as work:
         log = pathlib.Path(work) / "log"
-        with Remote(args.dist, args.port, work, log, ["--api", "cuda"], tls=True) as server:
+        flags = ["--api", "cuda", *(["--swap-idle", "1s"] if args.aside else [])]
+        with Remote(args.dist, args.port, work, log, flags, tls=True) as server:
             one, two = client(server, "one"), client(server, "two")
             admin = server.token("admin", "--admin")
             control = subprocess.check_output([*two, *me, "control", "305419896"], text=True)
             print(f"# control: pieces, words found: {control.strip()}", flush=True)
             if int(control.split()[1]) == 0:
                 sys.exit("the scan finds nothing at all")
+            if args.aside:
+                return aside(args, log, me, one, two)
             for number in range(args.rounds):
                 word = 0x5EED0000 + number
                 how = ["exit", "killed", "worker", "crash"][number % 4]

@@ -72,8 +72,8 @@ pub fn name_of(state: u32) -> &'static str {
 pub enum Swap {
     /// To host memory: the session is locked and checkpointed, or neither.
     Out {
-        /// Even if there is something to do; otherwise it stays then.
-        busy: bool,
+        /// Only if it has executed so many records and there is nothing to do; otherwise it stays.
+        idle_since: Option<u64>,
     },
     /// Back: it is restored and unlocked, or neither.
     In,

@@ -14,6 +14,15 @@ pub struct Look {
     pub busy: bool,
 }
 
+/// For how long a session has done nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Still {
+    /// How much it had done before.
+    pub done: u64,
+    /// For how long.
+    pub time: Duration,
+}
+
 /// What was seen of sessions.
 #[derive(Debug, Default)]
 pub struct Idle {
@@ -22,16 +31,17 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// Looks at all sessions that may not do nothing for ever: for how long each has. Others are
-    /// forgotten.
-    pub fn look(&mut self, all: Vec<Look>, now: Duration) -> Vec<(String, Duration)> {
+    /// Looks at all sessions that may not do nothing for ever: for how long each has, and how much
+    /// it had done before. Others are forgotten.
+    pub fn look(&mut self, all: Vec<Look>, now: Duration) -> Vec<(String, Still)> {
         let before = std::mem::take(&mut self.seen);
         let each = all.into_iter().map(|look| {
             let old = before.get(&look.session).copied();
             let same = old.filter(|(done, _)| *done == look.done && !look.busy);
             let (_, since) = same.unwrap_or((look.done, now));
             self.seen.insert(look.session.clone(), (look.done, since));
-            (look.session, now.saturating_sub(since))
+            let (done, time) = (look.done, now.saturating_sub(since));
+            (look.session, Still { done, time })
         });
         each.collect()
     }
@@ -52,7 +62,8 @@ mod tests {
                 busy,
             }];
             let said = idle.look(all, Duration::from_secs(seconds));
-            said[0].1.as_secs()
+            assert_eq!(said[0].1.done, done);
+            said[0].1.time.as_secs()
         };
         assert_eq!(at(100, 1, false), 0, "from the first look on");
         assert_eq!(at(109, 1, false), 9);

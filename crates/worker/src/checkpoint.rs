@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::inventory::Tally;
 use crate::prelude::*;
 use busbar_control::checkpoint::{
     CHECKPOINTED, ILLEGAL_STATE, NOT_READY, NOT_SUPPORTED, OUT_OF_MEMORY, Reached, Step, Swap,
@@ -23,11 +24,14 @@ const BUSY_MS: u32 = 10_000;
 
 type Take = Box<dyn Fn(Step) -> Reached + Send + Sync>;
 
+/// Knows whether anything waits to be executed, and how much was.
+type Done = (Arc<Execution>, Arc<Tally>);
+
 #[derive(Default)]
 struct Shared {
     take: OnceLock<Take>,
-    /// Knows what there is to do.
-    execution: OnceLock<Arc<Execution>>,
+    /// Knows what there is to do, and what was done.
+    done: OnceLock<Done>,
     /// Tells the server that there is something, where sessions give way to others.
     wanted: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Held during a step.
@@ -52,13 +56,13 @@ impl Shared {
 
     fn swap(&self, way: Swap) -> Reached {
         match way {
-            Swap::Out { busy } => self.swap_out(busy),
+            Swap::Out { idle_since } => self.swap_out(idle_since),
             Swap::In => self.swap_in(),
         }
     }
 
-    fn swap_out(&self, busy: bool) -> Reached {
-        let (Some(execution), Some(_)) = (self.execution.get(), self.wanted.get()) else {
+    fn swap_out(&self, idle_since: Option<u64>) -> Reached {
+        let (Some((execution, tally)), Some(_)) = (self.done.get(), self.wanted.get()) else {
             return Reached::without_driver(NOT_SUPPORTED, 0);
         };
         if self.locked.load(Ordering::Acquire) {
@@ -68,13 +72,15 @@ impl Shared {
                 ..self.take(Step::State)
             };
         }
-        // From here on the server hears of whatever comes. What came before is executed, or there
-        // is nothing.
+        // From here on the server hears of whatever comes. What came before is executed, also by
+        // threads that a record has woken: that was long ago.
         self.away.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
-        let reached = match busy || execution.is_idle() {
-            true => self.leave(if busy { BUSY_MS } else { IDLE_MS }),
-            false => Reached::without_driver(NOT_READY, 0),
+        let is_idle = |records: u64| execution.is_idle() && tally.records() == records;
+        let reached = match idle_since.map(is_idle) {
+            None => self.leave(BUSY_MS),
+            Some(true) => self.leave(IDLE_MS),
+            Some(false) => Reached::without_driver(NOT_READY, 0),
         };
         let done = reached.status == TAKEN;
         self.swapped.store(done, Ordering::Release);
@@ -122,9 +128,9 @@ impl Checkpoints {
         let _ = self.0.take.set(Box::new(take));
     }
 
-    /// Knows by this what there is to do.
-    pub(crate) fn watch(&self, execution: Arc<Execution>) {
-        let _ = self.0.execution.set(execution);
+    /// Knows by this what there is to do, and what was done.
+    pub(crate) fn watch(&self, done: Done) {
+        let _ = self.0.done.set(done);
     }
 
     /// From now on the session can give way: by `wanted` the server hears of what comes while it
@@ -140,7 +146,8 @@ impl Checkpoints {
         };
         // Against the one in `swap_out`: that finds what has come, or this that it is away.
         fence(Ordering::SeqCst);
-        if self.0.away.swap(false, Ordering::AcqRel) {
+        let away = &self.0.away;
+        if away.load(Ordering::Relaxed) && away.swap(false, Ordering::AcqRel) {
             wanted();
         }
     }
@@ -230,12 +237,15 @@ mod tests {
         }
     }
 
-    const OUT: Swap = Swap::Out { busy: false };
+    const OUT: Swap = Swap::Out {
+        idle_since: Some(0),
+    };
 
     struct Session {
         driver: Arc<Driver>,
         checkpoints: Checkpoints,
         execution: Arc<Execution>,
+        tally: Arc<Tally>,
         wanted: Arc<AtomicU32>,
     }
 
@@ -248,12 +258,14 @@ mod tests {
         let tell = move || {
             w.fetch_add(1, Ordering::AcqRel);
         };
-        checkpoints.watch(execution.clone());
+        let tally = Arc::<Tally>::default();
+        checkpoints.watch((execution.clone(), tally.clone()));
         checkpoints.can_swap(tell);
         Session {
             driver,
             checkpoints,
             execution,
+            tally,
             wanted,
         }
     }
@@ -296,7 +308,7 @@ mod tests {
         let lock = |timeout_ms| Step::Lock { timeout_ms };
         s.execution.stages[0].enter(2);
         *super::lock(&s.driver.refuses) = Some((lock(BUSY_MS), NOT_READY));
-        assert_eq!(s.swap(Swap::Out { busy: true }), (NOT_READY, 0));
+        assert_eq!(s.swap(Swap::Out { idle_since: None }), (NOT_READY, 0));
         s.execution.stages[0].leave(2);
         let lock = lock(IDLE_MS);
         for (step, why) in [(lock, NOT_READY), (Step::Checkpoint, NOT_SUPPORTED)] {
@@ -304,6 +316,13 @@ mod tests {
             assert_eq!(s.swap(OUT), (why, 0), "{step:?}");
             assert_eq!(s.wanted(), 0);
         }
+        // Since the server looked it has done something.
+        s.tally.done(1, 0);
+        assert_eq!(s.swap(OUT), (NOT_READY, 0));
+        let idle_since = Some(1);
+        assert_eq!(s.swap(Swap::Out { idle_since }), (TAKEN, CHECKPOINTED));
+        assert_eq!(s.swap(Swap::In), (TAKEN, 0));
+        let s = session();
         assert_eq!(s.swap(OUT), (TAKEN, CHECKPOINTED));
         *super::lock(&s.driver.refuses) = Some((Step::Restore, OUT_OF_MEMORY));
         assert_eq!(s.swap(Swap::In), (OUT_OF_MEMORY, CHECKPOINTED));

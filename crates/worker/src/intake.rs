@@ -245,7 +245,8 @@ pub(crate) type Ended = Box<dyn FnOnce(bool, &str) + Send>;
 impl Intake {
     pub(crate) fn new(queue: Arc<Queue>, ends: Ends, ended: Option<Ended>) -> Self {
         ends.ahead.tell(queue.execution.clone(), AHEAD);
-        ends.checkpoints.watch(queue.execution.clone());
+        let done = (queue.execution.clone(), ends.tally.clone());
+        ends.checkpoints.watch(done);
         Self {
             queue,
             ends,

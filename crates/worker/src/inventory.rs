@@ -36,6 +36,11 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// How many records were executed, those of the frame that is being executed left out.
+    pub(crate) fn records(&self) -> u64 {
+        self.records.load(Ordering::Acquire)
+    }
+
     /// Counts a frame's records, and those of them that are answered.
     pub(crate) fn done(&self, records: u64, round_trips: u64) {
         let add = |to: &AtomicU64, n| to.store(to.load(Ordering::Relaxed) + n, Ordering::Relaxed);

@@ -8,6 +8,7 @@ use busbar_control::attach::{Answer, Question};
 use busbar_control::hello::ClientInfo;
 use busbar_control::holding::{Holding, OnDevice, Traffic};
 use busbar_control::status::Time;
+use busbar_pool::idle::Still;
 use busbar_web::Had;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -133,7 +134,7 @@ pub(crate) struct SessionEntry {
     /// For how long it may do nothing and keep its share of time from others.
     pub idle: Option<Duration>,
     /// For how long it has done nothing, when that was last looked at.
-    pub still: Duration,
+    pub still: Still,
     pub worker: Arc<Worker>,
 }
 

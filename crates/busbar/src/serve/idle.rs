@@ -5,7 +5,7 @@ use super::change;
 use super::entry::SessionEntry;
 use super::report::ask_workers;
 use super::state::Server;
-use busbar_pool::idle::{Idle, Look};
+use busbar_pool::idle::{Idle, Look, Still};
 use busbar_transport::lock::lock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,11 +44,11 @@ fn run(server: &Server) {
 
 /// Notes for how long a session has done nothing; whether that is so long that it keeps no share,
 /// if it ever may not.
-fn note(server: &Server, session: &str, still: Duration) -> Option<bool> {
+fn note(server: &Server, session: &str, still: Still) -> Option<bool> {
     let mut sessions = lock(&server.sessions);
     let s = sessions.get_mut(session)?;
     s.still = still;
-    s.idle.map(|limit| still >= limit)
+    s.idle.map(|limit| still.time >= limit)
 }
 
 /// What each session has done that may not do nothing for ever.

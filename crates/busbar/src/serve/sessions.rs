@@ -23,6 +23,7 @@ use busbar_control::hello::{Hello, Intent, Mode, Refusal, Welcome};
 use busbar_control::holding::{self, Holding};
 use busbar_control::succession::ToHeir;
 use busbar_pool::Placing;
+use busbar_pool::idle::Still;
 use busbar_transport::Connection;
 use busbar_transport::lock::lock;
 use busbar_transport::stream::Stream;
@@ -235,7 +236,7 @@ pub(super) fn open(
         pace: Pace::default(),
         had: BTreeMap::new(),
         idle: idle_after,
-        still: Duration::ZERO,
+        still: Still::default(),
         worker: worker.clone(),
     };
     server.counts.opened(&entry);

@@ -14,6 +14,7 @@ use busbar_control::attach::{Answer, Freed, Lacking, Order, Question};
 use busbar_control::checkpoint::{CHECKPOINTED, Reached, Swap, TAKEN};
 use busbar_control::holding::OnDevice;
 use busbar_control::size;
+use busbar_pool::idle::Still;
 use busbar_pool::swap::{Candidate, give_way};
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often a session that cannot come back tries again.
-const LOOK: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_millis(500);
 /// How long one that could not give way is left alone.
 const PAUSE: Duration = Duration::from_secs(30);
 /// How long a session may take to give way or to come back, and how much longer for each byte. An
@@ -123,15 +124,16 @@ fn candidates(server: &Server, session: &str, device: u32, who: Who) -> Vec<Cand
     let candidate = |(name, s): (&String, &SessionEntry)| {
         let bytes = s.holding.bytes_on(device);
         let time = match who {
-            Who::Idle => s.still,
+            Who::Idle => s.still.time,
             Who::Turn => now.duration_since(s.swap.back.unwrap_or(s.since)),
         };
         let may = time >= s.swap.after?
             && name != session
             && bytes > 0
             && !s.swap.out
-            // Another program has it wait.
+            // Another program has it wait, or is about to.
             && s.checkpoint == 0
+            && s.questions.steps() == 0
             && s.swap.not_before.is_none_or(|t| t <= now)
             // Others wait for what it does, or have their device with it.
             && !s.comms.any()
@@ -185,7 +187,13 @@ fn swap(server: &Server, session: &str, way: Swap) -> Option<Reached> {
 fn swap_out(server: &Arc<Server>, c: &Candidate, to: &str, who: Who) -> bool {
     let by_turns = who == Who::Turn;
     let copied = fits(server, &c.session);
-    let way = Swap::Out { busy: by_turns };
+    let done = |s: &mut SessionEntry| {
+        s.swap.wanted = false;
+        s.still.done
+    };
+    let still = lock(&server.sessions).get_mut(&c.session).map(done);
+    let idle_since = still.filter(|_| !by_turns);
+    let way = Swap::Out { idle_since };
     let reached = copied.is_some().then(|| swap(server, &c.session, way));
     let reached = reached.flatten().unwrap_or_default();
     let gone = (reached.status, reached.state) == (TAKEN, CHECKPOINTED);
@@ -201,8 +209,9 @@ fn swap_out(server: &Arc<Server>, c: &Candidate, to: &str, who: Who) -> bool {
     );
     if let Some(s) = lock(&server.sessions).get_mut(&c.session) {
         s.swap.out = gone;
-        // One that was at work goes on as soon as it can.
-        s.swap.wanted |= by_turns;
+        // One that was at work goes on as soon as it can. Of what came to one that stays it needs
+        // nobody's help.
+        s.swap.wanted = gone && (s.swap.wanted || by_turns);
         s.swap.not_before = (!gone).then(|| Instant::now() + PAUSE);
     }
     if gone {
@@ -286,7 +295,7 @@ fn is_back(server: &Server, session: &str, since: Instant, told: bool) {
         s.swap.wanted = false;
         s.swap.coming = false;
         s.swap.back = Some(Instant::now());
-        s.still = Duration::ZERO;
+        s.still = Still::default();
     }
     server.told.notify_all();
     if told {
