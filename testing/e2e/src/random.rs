@@ -46,6 +46,19 @@ pub fn whole(d: &Driver, seed: u64, steps: u64, most: u64) -> String {
     trace.pop().unwrap_or_default()
 }
 
+/// Takes so much memory more, and once it is told to, runs so many programs one after the other.
+pub fn large(d: &Driver, more: usize, programs: u64) {
+    const STEPS: u64 = 100;
+    d.begin();
+    d.alloc(more);
+    println!("ready");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).expect("a line");
+    for seed in 0..programs {
+        println!("{seed} {}", whole(d, seed, STEPS, MOST_BYTES));
+    }
+}
+
 /// As [`run`], in several threads that share a context and nothing else.
 pub fn threads(d: &Driver, seed: u64, steps: u64) {
     const THREADS: u64 = 4;

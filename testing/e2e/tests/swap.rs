@@ -2,7 +2,7 @@
 //! do, and lose nothing on the way.
 
 use busbar_e2e::guarded::refused;
-use busbar_e2e::program::{Running, printed, remote};
+use busbar_e2e::program::{Running, native, printed, remote};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::{clear, tree};
 use busbar_e2e::until;
@@ -172,6 +172,36 @@ fn sessions_that_are_all_at_work_have_the_device_by_turns() {
         "{}",
         m.server.log()
     );
+}
+
+#[test]
+fn programs_that_are_moved_in_the_middle_of_anything_print_what_they_print_natively() {
+    const PROGRAMS: &str = "150";
+    let args = ["random-large", GIB, PROGRAMS];
+    let mut c = native(Path::new(PROGRAM));
+    let mut alone = Running::start(c.args(args));
+    alone.line_with("ready");
+    alone.say("");
+    let (wanted, status) = alone.finish();
+    assert!(status.success() && wanted.lines().count() == 150, "{wanted}");
+    let m = machine(true);
+    let start = || {
+        let mut c = remote(&m.server, Path::new(PROGRAM));
+        let mut p = Running::start_for(c.args(args), Duration::from_secs(180));
+        p.line_with("ready");
+        p
+    };
+    let mut a = start();
+    rest();
+    let mut b = start();
+    a.say("");
+    b.say("");
+    for p in [a, b] {
+        let (said, status) = p.finish();
+        assert!(status.success() && said == wanted, "{said}");
+    }
+    let turns = m.server.log().matches("by_turns=true").count();
+    assert!(turns > 0, "{}", m.server.log());
 }
 
 #[test]

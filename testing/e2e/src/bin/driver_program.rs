@@ -28,6 +28,7 @@ fn main() {
     let d = Driver::load();
     match args.first().map(String::as_str) {
         Some("random") => random::run(&d, number(1), number(2)),
+        Some("random-large") => random::large(&d, number(1) as usize, number(2)),
         Some("random-many") => random_many(&d),
         Some("random-lines") => random_lines(&d),
         Some("random-threads") => random::threads(&d, number(1), number(2)),
