@@ -183,7 +183,10 @@ fn programs_that_are_moved_in_the_middle_of_anything_print_what_they_print_nativ
     alone.line_with("ready");
     alone.say("");
     let (wanted, status) = alone.finish();
-    assert!(status.success() && wanted.lines().count() == 150, "{wanted}");
+    assert!(
+        status.success() && wanted.lines().count() == 150,
+        "{wanted}"
+    );
     let m = machine(true);
     let start = || {
         let mut c = remote(&m.server, Path::new(PROGRAM));
