@@ -126,7 +126,7 @@ pub struct Session {
     #[serde(default)]
     pub stall: String,
     /// Where another program has left it by CUDA's checkpoint functions: `locked`, `checkpointed`,
-    /// `failed`; empty while it runs.
+    /// `failed`; `swapped` where it has given way to others; empty while it runs.
     #[serde(default)]
     pub checkpoint: String,
     /// The worker's process.

@@ -2,17 +2,21 @@
 //! what comes back.
 
 use super::entry::SessionEntry;
-use super::report::ask_workers;
+use super::questions::Waiting;
 use super::state::Server;
 use crate::isolation::limits::memory_of_machine;
+use busbar_control::attach::Question;
 use busbar_control::holding::OnDevice;
 use busbar_transport::lock::lock;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What must be free of a device beyond what a session had of it: a driver takes it in larger
 /// pieces, and neighbours take some meanwhile.
 const MARGIN: u64 = 64 << 20;
+
+/// How long a worker may take to say what its session has.
+const TOLD: Duration = Duration::from_millis(500);
 
 /// Bytes that are being copied from devices to this machine's memory, until they are there.
 pub(super) struct Copied<'a>(&'a AtomicU64, u64);
@@ -43,8 +47,9 @@ pub(super) fn of_machine() -> u64 {
 /// What a session has on devices, if there is room for it here, and for all that comes beside it:
 /// without, the system would end the worker, and all that it has would be lost.
 pub(super) fn fits<'a>(server: &'a Server, session: &str) -> Option<Copied<'a>> {
-    if let Some(worker) = server.worker_of(session) {
-        ask_workers(server, |s| Arc::ptr_eq(&s.worker, &worker));
+    // What it says is kept with the session.
+    if let Some(asked) = Waiting::ask(server, session, Question::Holding) {
+        let _ = asked.answer(TOLD, || false);
     }
     let has = |s: &SessionEntry| s.holding.bytes();
     let bytes = lock(&server.sessions).get(session).map_or(0, has);

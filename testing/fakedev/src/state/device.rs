@@ -100,12 +100,7 @@ impl Device {
     /// The bytes that nobody has.
     pub fn free(&self) -> usize {
         let others = neighbours::has(self.ordinal);
-        let used = if neighbours::is_here() {
-            self.used()
-        } else {
-            0
-        };
-        self.memory.saturating_sub(used + others)
+        self.memory.saturating_sub(self.used() + others)
     }
 
     /// Takes bytes, if that many are free.

@@ -75,13 +75,7 @@ impl Own {
     }
 }
 
-/// Whether this process has what it has taken of its devices.
-pub fn is_here() -> bool {
-    OWN.as_ref()
-        .is_none_or(|own| !own.away.load(Ordering::Acquire))
-}
-
-/// It has it no more, or again; before [`alone`] is over.
+/// This process has what it has taken of its devices no more, or again; before [`alone`] is over.
 pub fn be_away(yes: bool) {
     if let Some(own) = OWN.as_ref() {
         own.away.store(yes, Ordering::Release);
