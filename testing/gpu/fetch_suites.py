@@ -32,7 +32,8 @@ SOURCES = {
         "https://github.com/pytorch/pytorch",
         "v2.11.0",
         "pytorch",
-        ["test/test_*.py", "test/nn", "test/optim", "test/autograd", "test/expect"],
+        ["test/test_*.py", *("test/" + d for d in ("nn", "optim", "autograd", "expect", "inductor",
+                                                   "functorch", "profiler", "distributions"))],
     ),
     "distributed": (
         "https://github.com/pytorch/pytorch",

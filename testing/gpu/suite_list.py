@@ -7,11 +7,23 @@ import re
 
 HERE = pathlib.Path(__file__).resolve().parent
 TORCH = """
-    cuda cuda_expandable_segments cuda_primary_ctx cuda_trace cuda_nvml_based_avail torch nn
+    cuda cuda_multigpu cuda_expandable_segments cuda_primary_ctx cuda_trace cuda_sanitizer
+    cuda_nvml_based_avail cuda_compatibility cuda_graph_annotations torch nn
     linalg ops reductions indexing sort_and_select binary_ufuncs unary_ufuncs
-    tensor_creation_ops view_ops spectral_ops sparse sparse_csr scatter_gather_ops
-    segment_reductions shape_ops type_promotion transformers dlpack multiprocessing autograd
-    optim foreach matmul_cuda nestedtensor masked serialization autocast modules decomp jit
+    tensor_creation_ops view_ops spectral_ops sparse sparse_csr sparse_semi_structured
+    scatter_gather_ops segment_reductions shape_ops type_promotion transformers dlpack dataloader
+    multiprocessing numba_integration autograd optim foreach jiterator matmul_cuda
+    scaled_matmul_cuda native_mha nestedtensor masked serialization autocast modules decomp prims
+    namedtensor complex
+""".split()
+TORCH_BELOW = """
+    inductor/test_cudagraph_trees.py inductor/test_torchinductor.py inductor/test_triton_kernels.py
+    inductor/test_cuda_repro.py inductor/test_flex_attention.py inductor/test_gpu_cpp_wrapper.py
+    inductor/test_max_autotune.py inductor/test_foreach.py inductor/test_user_streams.py
+    inductor/test_compiled_optimizers.py inductor/test_static_triton_launcher.py
+    functorch/test_vmap.py functorch/test_ops.py functorch/test_eager_transforms.py
+    profiler/test_profiler.py profiler/test_memory_profiler.py profiler/test_cpp_thread.py
+    distributions/test_distributions.py
 """.split()
 
 
@@ -33,13 +45,18 @@ class Suite:
     chunk: int = 1
     path: tuple = ()
     part: tuple = ()
+    split: int = 1
 
     parts: tuple = ()
 
     def tasks(self):
-        """What one process starts with: some files and, of a file in parts, the names it takes."""
-        return [(self.files[i:i + self.chunk], part) for i in range(0, len(self.files), self.chunk)
-                for part in self.parts or (self.select,)]
+        """What one process starts with: some files and, of a file in parts, the names it takes and
+        which part of them: of the Kth of N, split in M, process J has the (K + N J)th of N M."""
+        k, n = self.part or (1, 1)
+        dealt = [(k + n * j, n * self.split) for j in range(self.split)] if self.part else [()]
+        return [(self.files[i:i + self.chunk], names, part)
+                for i in range(0, len(self.files), self.chunk)
+                for names in self.parts or (self.select,) for part in dealt]
 
 
 def numba_site(folder):
@@ -68,6 +85,7 @@ def suites(folder, scale):
     torch = folder / "pytorch/test"
     files = [f"test_{n}.py" for n in TORCH if (torch / f"test_{n}.py").exists()]
     files += sorted(str(p.relative_to(torch)) for p in torch.glob("nn/test_*.py"))
+    files += [f for f in TORCH_BELOW if (torch / f).exists()]
     found.append(
         Suite(
             "torch",
@@ -76,7 +94,7 @@ def suites(folder, scale):
             ["--noconftest"],
             {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "cuda"},
             cap(60),
-            select="(?i)cuda",
+            select="(?i)cuda|gpu|dataloader|multiprocessing|profiler",
             seconds=50,
             # These measure or fill the whole GPU's memory, which others use at the same time.
             skip=r"out_of_memory_retry|per_process_memory_fraction|mem_get_info"

@@ -76,7 +76,7 @@ class Runner:
 
     def pytest(self, suite, side, task, until, only=(), as_side=None):
         """One task: starts pytest as often as crashes and hangs make needed; stops at `until`."""
-        files, select = task
+        files, select, part = task
         done, began = {}, time.monotonic()
         factor = 1 if side == "native" else 2
         for _ in range(RESTARTS):
@@ -84,18 +84,18 @@ class Runner:
             if budget <= 1:
                 break
             if not self.once(
-                suite, side, files, select, budget, factor, only, as_side or side, done
+                suite, side, files, select, part, budget, factor, only, as_side or side, done
             ):
                 break
         self.board.spend(suite.name, as_side or side, time.monotonic() - began)
 
-    def once(self, suite, side, files, select, budget, factor, only, as_side, done):
+    def once(self, suite, side, files, select, part, budget, factor, only, as_side, done):
         """Runs pytest on what is not `done`; true when there is more for another process."""
         results, log, task = self.file("results"), self.file("log"), self.file("task")
         results.touch()
         task.write_text(json.dumps({"results": str(results), "cap": suite.cap, "select": select,
                                     "skip": suite.skip, "only": list(only), "done": sorted(done),
-                                    "part": suite.part,
+                                    "part": part,
                                     "seconds": max(1, budget - 5)}))
         cmd = [
             sys.executable,
@@ -437,7 +437,7 @@ def merged(files):
     return board
 
 
-def parted(chosen, specs):
+def parted(chosen, specs, split):
     """The suites, with those files first of which a part is to be taken: `SUITE[:FILES]=K/N`."""
     first, rest = [], list(chosen)
     for spec in specs:
@@ -448,7 +448,8 @@ def parted(chosen, specs):
             if s.name == found[1]:
                 files = [f for f in s.files if re.search(found[2] or "", f)]
                 part = (int(found[3]), int(found[4]))
-                first.append(dataclasses.replace(s, files=files, part=part, seconds=3600))
+                taken = dataclasses.replace(s, files=files, part=part, split=split, seconds=3600)
+                first.append(taken)
                 s.files = [f for f in s.files if f not in files]
     return [s for s in first + rest if s.files]
 
@@ -496,6 +497,8 @@ def main():
     p.add_argument("--suites", help="folder with the suites")
     p.add_argument("--part", nargs="*", default=[], metavar="SUITE[:FILES]=K/N",
                    help="the Kth of N parts of all tests instead of a sample of each file")
+    p.add_argument("--split", type=int, default=1,
+                   help="have so many processes share a file's part (for files that take long)")
     p.add_argument("--merge", nargs="+", metavar="JSON", help="tell of these runs as of one")
     p.add_argument("--only", nargs="*", default=[], help="suites to run")
     p.add_argument("--files", help="only test files that this regular expression finds")
@@ -531,7 +534,7 @@ def main():
     if a.files:
         for s in chosen:
             s.files = [f for f in s.files if re.search(a.files, f)]
-    chosen = parted(chosen, a.part)
+    chosen = parted(chosen, a.part, a.split)
     programs = []
     for listing in sorted(folder.glob("*/programs.json")):
         if not a.only or "programs" in a.only:
@@ -568,7 +571,7 @@ def main():
                     None,
                 )
                 if where:
-                    retry.append((s, "remote", ([where], ""), total, names, "again"))
+                    retry.append((s, "remote", ([where], "", ()), total, names, "again"))
         if retry and not a.native_only:
             with concurrent.futures.ThreadPoolExecutor(max(1, a.jobs // 2)) as pool:
                 for f in [pool.submit(runner.pytest, *args) for args in retry]:

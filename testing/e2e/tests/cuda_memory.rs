@@ -225,6 +225,22 @@ fn two_processes_share_memory_by_handle_and_nobody_without_one() {
 }
 
 #[test]
+fn what_other_processes_may_look_at_has_reached_the_driver_when_a_call_returns() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let log = dir.path().join("calls");
+    // A cell has no such folder.
+    let server = Options::default()
+        .arg("--isolation", "off")
+        .env("FAKEDEV_LOG", &log.display().to_string())
+        .start();
+    let mut program = remote(&server, python());
+    let got = printed(program.arg(script("cuda_abroad.py")).arg(&log));
+    let all = "records of an event True\nwaits for it True\nrecords of another's True\n\
+               waits for that True\ncopies to such memory True\n";
+    assert_eq!(got, all);
+}
+
+#[test]
 fn copies_fills_and_nodes_touch_what_the_device_that_counts_for_each_may() {
     let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu/programs/reach.py");

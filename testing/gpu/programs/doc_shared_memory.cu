@@ -1,7 +1,6 @@
-// What CUDA's documentation says of host memory that is created and mapped, of pools of host
-// memory, and of memory that processes share. See doc.h.
+// What CUDA's documentation says of host memory that is created and mapped, and of pools of host
+// memory. See doc.h.
 #include "doc.h"
-#include <sys/socket.h>
 
 static CUmemAllocationProp made_in(CUmemLocationType type, int id = 0) {
     CUmemAllocationProp p = {};
@@ -236,78 +235,4 @@ DOC("a pool's marks: what it has at most is as much as it has, and can be set ba
     OK(cudaFreeAsync(a, s));
     OK(cudaStreamSynchronize(s));
     OK(cudaMemPoolDestroy(p));
-}
-/// Runs the other half of a check in a process of its own, which has not used CUDA yet.
-template <typename F> static void with_child(F f, int (*child)(int)) {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return;
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(ends[0]);
-        _exit(child(ends[1]));
-    }
-    close(ends[1]);
-    f(ends[0]);
-    close(ends[0]);
-    int status = -1;
-    waitpid(pid, &status, 0);
-    HOLDS(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-APART("memory that another process opens by its handle is the same memory") {
-    auto child = [](int fd) {
-        cudaIpcMemHandle_t h;
-        if (read(fd, &h, sizeof h) != sizeof h) return 1;
-        int *p = nullptr, v = 0;
-        if (cudaIpcOpenMemHandle((void **)&p, h, cudaIpcMemLazyEnablePeerAccess)) return 2;
-        if (cudaMemcpy(&v, p, 4, cudaMemcpyDefault) || v != 17) return 3;
-        put<<<1, 1>>>(p + 1, 18);
-        if (cudaDeviceSynchronize() || cudaIpcCloseMemHandle(p)) return 4;
-        return write(fd, "x", 1) == 1 ? 0 : 5;
-    };
-    with_child(
-        [](int fd) {
-            Memory m(1 << 20);
-            put<<<1, 1>>>(m.ints(), 17);
-            OK(cudaDeviceSynchronize());
-            cudaIpcMemHandle_t h;
-            OK(cudaIpcGetMemHandle(&h, m.p));
-            char done;
-            HOLDS(write(fd, &h, sizeof h) == sizeof h && read(fd, &done, 1) == 1);
-            HOLDS(value(m.ints() + 1) == 18);
-        },
-        child);
-}
-APART("an event of another process tells when its work is done") {
-    auto child = [](int fd) {
-        cudaIpcEventHandle_t h;
-        if (read(fd, &h, sizeof h) != sizeof h) return 1;
-        cudaEvent_t e;
-        if (cudaIpcOpenEventHandle(&e, h) || cudaEventSynchronize(e)) return 2;
-        return cudaEventQuery(e) == cudaSuccess ? 0 : 3;
-    };
-    with_child(
-        [](int fd) {
-            Stream s;
-            cudaEvent_t e;
-            OK(cudaEventCreateWithFlags(&e, cudaEventInterprocess | cudaEventDisableTiming));
-            Memory m(4);
-            put<<<1, 1, 0, s>>>(m.ints(), 1);
-            OK(cudaEventRecord(e, s));
-            cudaIpcEventHandle_t h;
-            OK(cudaIpcGetEventHandle(&h, e));
-            HOLDS(write(fd, &h, sizeof h) == sizeof h);
-            char end;
-            HOLDS(read(fd, &end, 1) == 0);
-            OK(cudaEventDestroy(e));
-        },
-        child);
-}
-DOC("an event that was not made for it has no handle for other processes") {
-    cudaEvent_t e;
-    cudaIpcEventHandle_t h;
-    OK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
-    REFUSED(cudaIpcGetEventHandle(&h, e));
-    OK(cudaEventDestroy(e));
-    cudaGetLastError();
-    REFUSED(cudaEventCreateWithFlags(&e, cudaEventInterprocess));
 }

@@ -10,10 +10,11 @@ const FLAGS: u32 = 7;
 const NO_TIMING: u32 = 2;
 const INTERPROCESS: u32 = 4;
 
-/// Sends the record of an event. In a stream of another context the driver may refuse it.
+/// Sends the record of an event. In a stream of another context the driver may refuse it, and a
+/// process that is told of it next may ask at once.
 fn send<'a, R: Request<'a>>(cx: Cx, event: u32, stream: u32, record: &R) -> Result<()> {
     let of = cx.state().handles.context(Kind::Event, event);
-    if of == stream::context_of(cx, stream)? {
+    if of == stream::context_of(cx, stream)? && !cx.state().events.is_abroad(event) {
         cx.send(record)
     } else {
         cx.call(record).map(drop)

@@ -95,6 +95,7 @@ pub fn cuIpcGetEventHandle(cx: Cx, event: u32) -> Result<CUipcEventHandle> {
     let reply = cx.call(&msg::IpcEventExport { event })?;
     let e = decode::<msg::IpcEventExportReply<'_>>(&reply)?;
     let b: [u8; 64] = e.handle.try_into().map_err(|_| CUDA_ERROR_UNKNOWN)?;
+    cx.state().events.goes_abroad(event);
     let reserved = chars(b);
     Ok(CUipcEventHandle { reserved })
 }
@@ -109,5 +110,6 @@ pub fn cuIpcOpenEventHandle(cx: Cx, handle: CUipcEventHandle) -> Result<u32> {
         cx.destroy(Kind::Event, event);
         return Err(e);
     }
+    cx.state().events.goes_abroad(event);
     Ok(event)
 }

@@ -298,11 +298,17 @@ pub unsafe fn cuStreamWaitEvent(
             return across::wait(cx, h_stream, other);
         }
         let h_event = cx.handle(Kind::Event, raw)?;
-        cx.send(&msg::CuStreamWaitEvent {
+        let wait = msg::CuStreamWaitEvent {
             h_stream,
             h_event,
             flags,
-        })?;
+        };
+        if cx.state().events.is_abroad(h_event) {
+            // Another process may record it anew as soon as this has returned.
+            cx.call(&wait)?;
+        } else {
+            cx.send(&wait)?;
+        }
         cx.state().captures.joins(h_stream);
         Ok(())
     })

@@ -128,6 +128,7 @@ pub unsafe fn cuMemExportToShareableHandle(
         // SAFETY: checked for null above; the program's pointer to a descriptor.
         return unsafe { put(out.cast::<i32>(), host_file::descriptor(&file)?) };
     }
+    cx.state().order.others_will_see();
     let r = cx.reply_to(&msg::VmmExport { allocation: id })?;
     let t = Ticket {
         what: MEMORY,
@@ -155,6 +156,7 @@ pub unsafe fn cuMemPoolExportToShareableHandle(
         // SAFETY: checked for null above; the program's pointer to a descriptor.
         return unsafe { put(out.cast::<i32>(), host_file::descriptor(file)?) };
     }
+    cx.state().order.others_will_see();
     let r = cx.reply_to(&msg::PoolExport { pool })?;
     let t = Ticket {
         what: POOL,
@@ -179,6 +181,7 @@ pub unsafe fn cuMemPoolImportFromShareableHandle(
     }
     let of_none = |e| if fd < 0 { e } else { CUDA_ERROR_UNKNOWN };
     let t = Ticket::of(fd, POOL).map_err(of_none)?;
+    cx.state().order.others_will_see();
     let pool = cx.create(Kind::MemoryPool);
     let m = msg::PoolImport {
         pool,
@@ -201,6 +204,7 @@ pub unsafe fn cuMemImportFromShareableHandle(
         return import_of_host(cx, file);
     }
     let t = Ticket::of(fd, MEMORY)?;
+    cx.state().order.others_will_see();
     let allocation = cx.create_in(Kind::Allocation, 0);
     let m = msg::VmmImport {
         allocation,

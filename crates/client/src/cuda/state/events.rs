@@ -94,6 +94,8 @@ pub struct Events {
     times_worth: AtomicU32,
     /// The timed event that was recorded last in a stream of a context, and which record that was.
     last: Mutex<HashMap<(u32, u32), (u32, u64)>>,
+    /// The events that other processes know, or have made.
+    abroad: Mutex<HashSet<u32>>,
 }
 
 impl Default for Events {
@@ -112,6 +114,7 @@ impl Default for Events {
             times: AtomicBool::default(),
             times_worth: AtomicU32::default(),
             last: Mutex::default(),
+            abroad: Mutex::default(),
         }
     }
 }
@@ -132,6 +135,18 @@ impl Events {
         lock(&self.all).insert(id, new);
     }
 
+    /// Another process has the event's handle, or this one has another's. What is done to it must
+    /// have reached the driver when the call returns: the program may tell the other process so,
+    /// whose own calls take another way.
+    pub fn goes_abroad(&self, id: u32) {
+        lock(&self.abroad).insert(id);
+    }
+
+    /// Whether another process may look at the event.
+    pub fn is_abroad(&self, id: u32) -> bool {
+        lock(&self.abroad).contains(&id)
+    }
+
     fn number(&self) -> u64 {
         self.records.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -139,6 +154,7 @@ impl Events {
     /// An event is gone.
     pub fn forget(&self, id: u32) {
         lock(&self.all).remove(&id);
+        lock(&self.abroad).remove(&id);
         self.has_told();
         self.leaves(id);
     }
