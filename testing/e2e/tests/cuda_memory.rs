@@ -241,6 +241,21 @@ fn what_other_processes_may_look_at_has_reached_the_driver_when_a_call_returns()
 }
 
 #[test]
+fn much_memory_is_free_for_other_processes_when_the_call_that_frees_it_returns() {
+    let together = tempfile::tempdir().expect("a folder");
+    let server = Options::default()
+        .arg("--isolation", "off")
+        .env("FAKEDEV_TOGETHER", &together.path().display().to_string())
+        .env("FAKEDEV_MEMORY_MIB", "1024")
+        .start();
+    for how in ["alloc", "map"] {
+        let mut program = remote(&server, python());
+        let got = printed(program.arg(script("cuda_hand_over.py")).arg(how));
+        assert_eq!(got, "parent: none 0 times; child: 0\n", "{how}");
+    }
+}
+
+#[test]
 fn copies_fills_and_nodes_touch_what_the_device_that_counts_for_each_may() {
     let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu/programs/reach.py");

@@ -2,7 +2,8 @@
 //!
 //! The worker says when all work from before is done; only then are the addresses given out again.
 //! Nobody waits for that, except who needs the memory: a call that finds none left, and the
-//! question how much there is.
+//! question how much there is. But where it is much the call that frees it waits, as the driver's
+//! does: another process may be told next that the memory is free, and take it.
 
 use super::cx::Cx;
 use super::host::unmap_host;
@@ -58,7 +59,16 @@ pub fn retire(cx: Cx, range: u32, at: u64, size: u64) -> Result<()> {
             gone => empty(spaces, range, gone),
         }
     })?;
-    give_back(cx)
+    give_back(cx)?;
+    be_seen(cx, size);
+    Ok(())
+}
+
+/// Waits for what was freed if so much more is much.
+fn be_seen(cx: Cx, size: u64) {
+    if cx.state().spaces.is_missed(size) {
+        wait(cx);
+    }
 }
 
 /// Has the worker unmap what [`Spaces::unplace`] gave, once all work of the context `cx` is in is
@@ -97,6 +107,7 @@ pub fn wait(cx: Cx) -> bool {
 pub fn retire_all(cx: Cx, pieces: Vec<(u32, u64, u64)>, trimmed: [u32; 2]) -> Result<()> {
     let spaces = &cx.state().spaces;
     let mut small = Vec::new();
+    let all = pieces.iter().map(|(_, _, size)| size).sum();
     for (range, at, size) in pieces {
         if whole(size).is_none() {
             small.push((range, at, size));
@@ -116,7 +127,9 @@ pub fn retire_all(cx: Cx, pieces: Vec<(u32, u64, u64)>, trimmed: [u32; 2]) -> Re
                 empty(spaces, range, Some(gone));
             }
         }
-    })
+    })?;
+    be_seen(cx, all);
+    Ok(())
 }
 
 /// Nothing lives any more in what [`Spaces::unplace`] gave, and the worker is to unmap it.

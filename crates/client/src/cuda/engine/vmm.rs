@@ -169,7 +169,12 @@ pub fn forget_unused(cx: Cx, id: u32) -> Result<()> {
     if let Pages::At(at) = gone.pages {
         unmap_host(at, gone.size);
     }
-    let sent = cx.send(&msg::VmmRelease { allocation: id });
+    let release = msg::VmmRelease { allocation: id };
+    // What is much is free when this returns, as far as other processes see.
+    let sent = match cx.state().spaces.is_missed(gone.size) {
+        true => cx.call(&release).map(drop),
+        false => cx.send(&release),
+    };
     cx.destroy(Kind::Allocation, id);
     sent
 }

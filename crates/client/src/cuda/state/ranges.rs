@@ -349,7 +349,13 @@ struct Freed {
     left: usize,
     /// What no allocation uses any more and the worker has not unmapped yet.
     empty: Vec<(u64, u64)>,
+    /// Bytes that were freed since somebody has waited for that.
+    unseen: u64,
 }
+
+/// So many bytes are free when the call that frees them returns: another process may be told so,
+/// and take them. Less of a device is hardly missed for the moment that it takes.
+const MISSED: u64 = 256 << 20;
 
 /// Which addresses are given out.
 #[derive(Default)]
@@ -439,6 +445,18 @@ impl Spaces {
     /// Memory was freed that the worker has to answer for: it is not free before.
     pub fn freeing(&self) {
         lock(&self.freed).left += 1;
+    }
+
+    /// So many bytes are freed by a call that does not wait for it; whether that is so much by now
+    /// that it should.
+    pub fn is_missed(&self, bytes: u64) -> bool {
+        let mut f = lock(&self.freed);
+        f.unseen = f.unseen.saturating_add(bytes);
+        let much = f.unseen >= MISSED;
+        if much {
+            f.unseen = 0;
+        }
+        much
     }
 
     /// The worker has answered, or never will.
@@ -691,5 +709,16 @@ mod tests {
         assert!(s.owes(), "not unmapped yet");
         assert_eq!(s.take_empty(), [(0x1000, 0x1000)]);
         assert!(!s.owes());
+    }
+
+    #[test]
+    fn much_that_is_freed_at_once_or_bit_by_bit_is_missed() {
+        let s = Spaces::default();
+        assert!(s.is_missed(MISSED));
+        assert!(!s.is_missed(MISSED - 1));
+        assert!(s.is_missed(1));
+        assert!(!s.is_missed(MISSED / 2));
+        assert!(s.is_missed(u64::MAX));
+        assert!(!s.is_missed(0));
     }
 }
