@@ -333,6 +333,14 @@ def more(folder, cap):
         found.append(Suite(name, files, here, **given))
 
     add(
+        "cucim",
+        "python",
+        "cucim/**/tests/test_*.py",
+        cap=cap(25),
+        chunk=3,
+        args=["--noconftest"],
+    )
+    add(
         "warp",
         "python",
         "warp/tests/**/test_*.py",

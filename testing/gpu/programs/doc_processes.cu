@@ -233,7 +233,7 @@ APART("a stream waits for another process's event as it was recorded at the call
         child);
 }
 
-/// Both processes copy to the memory in turn, and find what the other one has copied. What is copied
+/// Both processes copy to the memory in turn, and find what the other has copied. What is copied
 /// from memory that is not page-locked may still be on its way when the copy returns.
 static bool in_turn(int fd, void *p, bool first) {
     const size_t MANY = 50000;
@@ -253,7 +253,7 @@ static bool in_turn(int fd, void *p, bool first) {
     cudaFreeHost(block);
     return right;
 }
-APART("what is copied from page-locked memory to another process's is there when the call returns") {
+APART("what is copied from page-locked memory to memory of both is there on return") {
     auto child = [](int fd) {
         Taken t(fd);
         return t.all && in_turn(fd, t.p, false) ? 0 : 1;
