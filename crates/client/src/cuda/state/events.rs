@@ -94,8 +94,9 @@ pub struct Events {
     times_worth: AtomicU32,
     /// The timed event that was recorded last in a stream of a context, and which record that was.
     last: Mutex<HashMap<(u32, u32), (u32, u64)>>,
-    /// The events that other processes know, or have made.
+    /// The events that other processes know, or have made, and whether there was ever one.
     abroad: Mutex<HashSet<u32>>,
+    any_abroad: AtomicBool,
 }
 
 impl Default for Events {
@@ -115,6 +116,7 @@ impl Default for Events {
             times_worth: AtomicU32::default(),
             last: Mutex::default(),
             abroad: Mutex::default(),
+            any_abroad: AtomicBool::default(),
         }
     }
 }
@@ -140,10 +142,17 @@ impl Events {
     /// whose own calls take another way.
     pub fn goes_abroad(&self, id: u32) {
         lock(&self.abroad).insert(id);
+        self.any_abroad.store(true, Ordering::Release);
     }
 
     /// Whether another process may look at the event.
+    #[inline]
     pub fn is_abroad(&self, id: u32) -> bool {
+        self.any_abroad.load(Ordering::Acquire) && self.is_among_those_abroad(id)
+    }
+
+    #[cold]
+    fn is_among_those_abroad(&self, id: u32) -> bool {
         lock(&self.abroad).contains(&id)
     }
 
@@ -163,8 +172,13 @@ impl Events {
     #[inline]
     pub fn leaves(&self, id: u32) {
         if self.depended.load(Ordering::Acquire) {
-            lock(&self.behind).remove(&id);
+            self.leave_behind(id);
         }
+    }
+
+    #[cold]
+    fn leave_behind(&self, id: u32) {
+        lock(&self.behind).remove(&id);
     }
 
     /// The record is queued, behind this.
