@@ -45,9 +45,9 @@ COVERED = [
         for what in ("level=4", "inline-8bit-counters", "pc-table", "trace-compares")
     ),
 ]
-# Inputs that one process of `cuda_records` executes at most, and no more than it may have
-# descriptors: functions that the driver never runs keep what they were given, a descriptor in two
-# inputs.
+# Inputs that one process of `cuda_records` executes at most, and a third of as many as it may have
+# descriptors: functions that the driver never runs keep what they were given, up to two descriptors
+# an input.
 MOST_RUNS = 50_000
 # One target's time ends after so many findings: what comes then is most often the same.
 MOST_FINDINGS = 5
@@ -118,7 +118,7 @@ def options(target):
         yield "-entropic=0"
     if target == "cuda_records":
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        yield f"-runs={min(MOST_RUNS, descriptors)}"
+        yield f"-runs={min(MOST_RUNS, descriptors // 3)}"
 
 
 class Run:

@@ -7,6 +7,7 @@ use crate::wire::{receive, send};
 use busbar_channel::{Keeper, Lost, Verdict};
 use busbar_transport::{Connection, mem};
 use busbar_wire::frame::Kind;
+use busbar_wire::generated::cuda::op;
 use busbar_wire::record::{Notice, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE, RESERVED, Records};
 use busbar_worker::across::{Counters, Links};
 use busbar_worker::ahead::Ahead;
@@ -113,6 +114,8 @@ impl Peer for Prompt {
 /// # Panics
 /// When there is no device.
 pub fn execute(mut records: Vec<Record>) -> Trace {
+    // What a clock says is another thing each time.
+    records.retain(|r| r.0.op != op::ACTIVITY_CLOCK);
     let contents = prepare(&mut records);
     let line = Line::new(Prompt(contents));
     let (mut own, ends) = open("cuda", 2);
