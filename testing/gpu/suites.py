@@ -76,7 +76,6 @@ class Runner:
 
     def pytest(self, suite, side, task, until, only=(), as_side=None):
         """One task: starts pytest as often as crashes and hangs make needed; stops at `until`."""
-        files, select, part = task
         done, began = {}, time.monotonic()
         factor = 1 if side == "native" else 2
         for _ in range(RESTARTS):
@@ -84,16 +83,17 @@ class Runner:
             if budget <= 1:
                 break
             if not self.once(
-                suite, side, files, select, part, budget, factor, only, as_side or side, done
+                suite, side, task, budget, factor, only, as_side or side, done
             ):
                 break
         self.board.spend(suite.name, as_side or side, time.monotonic() - began)
 
-    def once(self, suite, side, files, select, part, budget, factor, only, as_side, done):
+    def once(self, suite, side, task, budget, factor, only, as_side, done):
         """Runs pytest on what is not `done`; true when there is more for another process."""
-        results, log, task = self.file("results"), self.file("log"), self.file("task")
+        files, select, part = task
+        results, log, told = self.file("results"), self.file("log"), self.file("task")
         results.touch()
-        task.write_text(json.dumps({"results": str(results), "cap": suite.cap, "select": select,
+        told.write_text(json.dumps({"results": str(results), "cap": suite.cap, "select": select,
                                     "skip": suite.skip, "only": list(only), "done": sorted(done),
                                     "part": part,
                                     "seconds": max(1, budget - 5)}))
@@ -121,7 +121,7 @@ class Runner:
         env = dict(
             os.environ,
             PYTHONPATH=":".join(p for p in path if p),
-            BUSBAR_SUITE_TASK=str(task),
+            BUSBAR_SUITE_TASK=str(told),
             PYTHONFAULTHANDLER="1",
             PYTHONDONTWRITEBYTECODE="1",
             OMP_NUM_THREADS="2",
@@ -516,6 +516,8 @@ def main():
     if a.merge:
         board = merged(a.merge)
         sys.exit(tell(board, list(dict.fromkeys(suite for suite, _ in board.tests)), a.json))
+    if a.split < 1:
+        p.error("--split: one process or more")
     if not a.suites:
         p.error("--suites or --merge must be given")
     folder = pathlib.Path(a.suites).resolve()

@@ -7,29 +7,14 @@ these calls asks by a way of its own.
 import ctypes as C
 import sys
 
-u64 = C.c_uint64
-vp = C.c_void_p
-sz = C.c_size_t
+from cuda_driver import Prop, begin, call, cu, sz, u64, vp
 
 
 class Handle(C.Structure):
     _fields_ = [("r", C.c_ubyte * 64)]
 
 
-class Prop(C.Structure):
-    _fields_ = [("type", C.c_int), ("handles", C.c_int), ("where", C.c_int * 2),
-                ("rest", C.c_ubyte * 16)]
-
-
-cu = C.CDLL("libcuda.so.1")
 cu.cuIpcOpenEventHandle.argtypes = [vp, Handle]
-
-
-def call(name, *args):
-    rc = getattr(cu, name)(*args)
-    if rc:
-        print("FAILED", name, rc, flush=True)
-        sys.exit(1)
 
 
 def calls(name):
@@ -47,11 +32,8 @@ def arrive(what, name, times, *args):
     print(what, seen == list(range(1, times + 1)) or seen)
 
 
-call("cuInit", 0)
-d, ctx, stream = C.c_int(), vp(), vp()
-call("cuDeviceGet", C.byref(d), 0)
-call("cuDevicePrimaryCtxRetain", C.byref(ctx), d)
-call("cuCtxSetCurrent", ctx)
+begin()
+stream = vp()
 call("cuStreamCreate", C.byref(stream), 1)
 
 event, handle = vp(), Handle()

@@ -7,24 +7,10 @@ import ctypes as C
 import os
 import sys
 
-u64 = C.c_uint64
-sz = C.c_size_t
+from cuda_driver import Prop, begin, call, cu, sz, u64
+
 ROUNDS = 20
 SIZE = 700 << 20
-
-cu = C.CDLL("libcuda.so.1")
-
-
-class Prop(C.Structure):
-    _fields_ = [("type", C.c_int), ("handles", C.c_int), ("where", C.c_int * 2),
-                ("rest", C.c_ubyte * 16)]
-
-
-def call(name, *args):
-    rc = getattr(cu, name)(*args)
-    if rc:
-        print("FAILED", name, rc, flush=True)
-        os._exit(1)
 
 
 def alloc():
@@ -60,11 +46,7 @@ take = {"alloc": alloc, "map": map_pieces}[sys.argv[1]]
 (a_reads, a_writes), (b_reads, b_writes) = os.pipe(), os.pipe()
 child = os.fork()
 reads, writes = (a_reads, b_writes) if child else (b_reads, a_writes)
-call("cuInit", 0)
-d, ctx = C.c_int(), C.c_void_p()
-call("cuDeviceGet", C.byref(d), 0)
-call("cuDevicePrimaryCtxRetain", C.byref(ctx), d)
-call("cuCtxSetCurrent", ctx)
+begin()
 if not child:
     os.write(writes, b"x")
 none = 0

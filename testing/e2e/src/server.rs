@@ -4,7 +4,7 @@ use crate::tree::{clear, over_verbs, tree};
 use crate::until;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
@@ -44,6 +44,17 @@ impl Options {
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.into(), value.into()));
         self
+    }
+
+    /// Has the simulated driver write to a place that one of its variables names. No cell has such
+    /// a place, so there are none.
+    ///
+    /// # Panics
+    /// When the place's name is no text.
+    #[must_use]
+    pub fn writes(self, variable: &str, place: &Path) -> Self {
+        let place = place.to_str().expect("a name");
+        self.arg("--isolation", "off").env(variable, place)
     }
 
     /// Starts a server on the simulated driver.

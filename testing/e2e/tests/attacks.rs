@@ -515,11 +515,7 @@ fn memory_is_handed_on_to_whoever_knows_its_secret_and_for_as_long_as_it_is_ther
 fn an_event_is_handed_on_by_its_secret_and_a_clients_bytes_are_no_name_of_one() {
     let dir = tempfile::tempdir().expect("a folder");
     let log = dir.path().join("calls");
-    // A cell has no such folder.
-    let server = Options::default()
-        .arg("--isolation", "off")
-        .env("FAKEDEV_LOG", &log.display().to_string())
-        .start();
+    let server = Options::default().writes("FAKEDEV_LOG", &log).start();
     let opened = || {
         let all = std::fs::read_to_string(&log).unwrap_or_default();
         all.lines().filter(|l| *l == "cuIpcOpenEventHandle").count()

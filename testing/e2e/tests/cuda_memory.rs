@@ -228,11 +228,7 @@ fn two_processes_share_memory_by_handle_and_nobody_without_one() {
 fn what_other_processes_may_look_at_has_reached_the_driver_when_a_call_returns() {
     let dir = tempfile::tempdir().expect("a folder");
     let log = dir.path().join("calls");
-    // A cell has no such folder.
-    let server = Options::default()
-        .arg("--isolation", "off")
-        .env("FAKEDEV_LOG", &log.display().to_string())
-        .start();
+    let server = Options::default().writes("FAKEDEV_LOG", &log).start();
     let mut program = remote(&server, python());
     let got = printed(program.arg(script("cuda_abroad.py")).arg(&log));
     let all = "records of an event True\nwaits for it True\nrecords of another's True\n\
@@ -244,8 +240,7 @@ fn what_other_processes_may_look_at_has_reached_the_driver_when_a_call_returns()
 fn much_memory_is_free_for_other_processes_when_the_call_that_frees_it_returns() {
     let together = tempfile::tempdir().expect("a folder");
     let server = Options::default()
-        .arg("--isolation", "off")
-        .env("FAKEDEV_TOGETHER", &together.path().display().to_string())
+        .writes("FAKEDEV_TOGETHER", together.path())
         .env("FAKEDEV_MEMORY_MIB", "1024")
         .start();
     for how in ["alloc", "map"] {

@@ -375,9 +375,7 @@ fn waits_without_number_make_no_threads_without_number() {
 fn what_was_queued_before_a_goodbye_is_done_however_long_it_takes() {
     let live = tempfile::tempdir().expect("a folder");
     let server = Options::default()
-        // The simulated driver writes outside of what is a session's.
-        .arg("--isolation", "off")
-        .env("FAKEDEV_LIVE", &live.path().display().to_string())
+        .writes("FAKEDEV_LIVE", live.path())
         .env("FAKEDEV_LAUNCH_NS", "20000000")
         .start();
     let mut w = Raw::open(&server.address);

@@ -25,12 +25,10 @@ struct Machine {
 /// Its server, where sessions give way once they have done nothing for a second, or never.
 fn machine(swap: bool) -> Machine {
     let together = tempfile::tempdir().expect("a folder");
-    let path = together.path().to_str().expect("a name");
     let nvml = tree().fakenvml_library();
     let mut o = Options::default()
-        .arg("--isolation", "off")
+        .writes("FAKEDEV_TOGETHER", together.path())
         .arg("--nvml-library", nvml.to_str().expect("a path"))
-        .env("FAKEDEV_TOGETHER", path)
         .env("FAKEDEV_MEMORY_MIB", "2048");
     if swap {
         o = o.arg("--swap-idle", "1s");

@@ -121,10 +121,12 @@ struct Given {
     Both both;
     Memory m{1 << 20};
     cudaEvent_t e = nullptr;
-    Given() {
+    /// Tells the child at the other end.
+    explicit Given(int fd) {
         OK(cudaEventCreateWithFlags(&e, cudaEventInterprocess | cudaEventDisableTiming));
         OK(cudaIpcGetEventHandle(&both.event, e));
         OK(cudaIpcGetMemHandle(&both.memory, m.p));
+        HOLDS(write(fd, &both, sizeof both) == sizeof both);
     }
     ~Given() { cudaEventDestroy(e); }
 };
@@ -163,8 +165,7 @@ APART("an event is recorded when the call returns, also for another process that
     };
     with_child(
         [](int fd) {
-            Given g;
-            HOLDS(write(fd, &g.both, sizeof g.both) == sizeof g.both);
+            Given g(fd);
             Stream s;
             for (int i = 1; i <= ROUNDS; i++) {
                 spin<<<1, 1, 0, s>>>(A_WHILE);
@@ -191,8 +192,7 @@ APART("an event of another process that is recorded here has not happened there 
     };
     with_child(
         [](int fd) {
-            Given g;
-            HOLDS(write(fd, &g.both, sizeof g.both) == sizeof g.both);
+            Given g(fd);
             for (int i = 1; i <= ROUNDS; i++) {
                 HOLDS(told(fd) == i);
                 OK(cudaEventSynchronize(g.e));
@@ -216,8 +216,7 @@ APART("a stream waits for another process's event as it was recorded at the call
     };
     with_child(
         [](int fd) {
-            Given g;
-            HOLDS(write(fd, &g.both, sizeof g.both) == sizeof g.both);
+            Given g(fd);
             Stream s, held;
             for (int i = 1; i <= ROUNDS; i++) {
                 put<<<1, 1, 0, s>>>(g.m.ints(), i);
@@ -260,8 +259,7 @@ APART("what is copied from page-locked memory to memory of both is there on retu
     };
     with_child(
         [](int fd) {
-            Given g;
-            HOLDS(write(fd, &g.both, sizeof g.both) == sizeof g.both);
+            Given g(fd);
             HOLDS(in_turn(fd, g.m.p, true));
             ends(fd);
         },

@@ -66,7 +66,7 @@ pub fn retire(cx: Cx, range: u32, at: u64, size: u64) -> Result<()> {
 
 /// Waits for what was freed if so much more is much.
 fn be_seen(cx: Cx, size: u64) {
-    if cx.state().spaces.is_missed(size) {
+    if cx.state().spaces.adds_up_to_much(size) {
         wait(cx);
     }
 }

@@ -171,7 +171,7 @@ pub fn forget_unused(cx: Cx, id: u32) -> Result<()> {
     }
     let release = msg::VmmRelease { allocation: id };
     // What is much is free when this returns, as far as other processes see.
-    let sent = match cx.state().spaces.is_missed(gone.size) {
+    let sent = match cx.state().spaces.adds_up_to_much(gone.size) {
         true => cx.call(&release).map(drop),
         false => cx.send(&release),
     };

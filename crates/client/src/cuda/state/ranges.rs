@@ -355,7 +355,7 @@ struct Freed {
 
 /// So many bytes are free when the call that frees them returns: another process may be told so,
 /// and take them. Less of a device is hardly missed for the moment that it takes.
-const MISSED: u64 = 256 << 20;
+const MUCH: u64 = 256 << 20;
 
 /// Which addresses are given out.
 #[derive(Default)]
@@ -449,10 +449,10 @@ impl Spaces {
 
     /// So many bytes are freed by a call that does not wait for it; whether that is so much by now
     /// that it should.
-    pub fn is_missed(&self, bytes: u64) -> bool {
+    pub fn adds_up_to_much(&self, bytes: u64) -> bool {
         let mut f = lock(&self.freed);
         f.unseen = f.unseen.saturating_add(bytes);
-        let much = f.unseen >= MISSED;
+        let much = f.unseen >= MUCH;
         if much {
             f.unseen = 0;
         }
@@ -712,13 +712,13 @@ mod tests {
     }
 
     #[test]
-    fn much_that_is_freed_at_once_or_bit_by_bit_is_missed() {
+    fn what_is_freed_at_once_or_bit_by_bit_adds_up() {
         let s = Spaces::default();
-        assert!(s.is_missed(MISSED));
-        assert!(!s.is_missed(MISSED - 1));
-        assert!(s.is_missed(1));
-        assert!(!s.is_missed(MISSED / 2));
-        assert!(s.is_missed(u64::MAX));
-        assert!(!s.is_missed(0));
+        assert!(s.adds_up_to_much(MUCH));
+        assert!(!s.adds_up_to_much(MUCH - 1));
+        assert!(s.adds_up_to_much(1));
+        assert!(!s.adds_up_to_much(MUCH / 2));
+        assert!(s.adds_up_to_much(u64::MAX));
+        assert!(!s.adds_up_to_much(0));
     }
 }
